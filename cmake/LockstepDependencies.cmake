@@ -1,0 +1,22 @@
+# Everything comes from Debian 12. Order matters: gRPC's config file looks for Protobuf again, and
+# takes the module-mode result if it is already there.
+find_package(Threads REQUIRED)
+find_package(Protobuf 3.21 REQUIRED)
+find_package(RocksDB 7.8 CONFIG REQUIRED)
+
+if(LOCKSTEP_BUILD_TESTS)
+  find_package(GTest 1.12 CONFIG REQUIRED)
+  include(GoogleTest)
+endif()
+
+if(NOT LOCKSTEP_CORE_ONLY)
+  find_package(gRPC 1.51 CONFIG REQUIRED)
+  find_package(spdlog 1.10 CONFIG REQUIRED)
+  find_package(Boost 1.74 REQUIRED)
+  find_package(yaml-cpp 0.7 CONFIG REQUIRED)
+  find_package(CLI11 2.1 CONFIG REQUIRED)
+  find_package(nlohmann_json 3.11 CONFIG REQUIRED)
+  find_package(OpenSSL REQUIRED)
+  find_package(PkgConfig REQUIRED)
+  pkg_check_modules(RdKafka REQUIRED IMPORTED_TARGET rdkafka>=2.0.2)
+endif()

@@ -1,0 +1,41 @@
+# The one place where our own targets get their warnings, sanitizers and include path.
+add_library(lockstep_options INTERFACE)
+target_include_directories(lockstep_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
+target_compile_options(lockstep_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Woverloaded-virtual
+  -Wnull-dereference -Wimplicit-fallthrough -Werror=return-type -Werror=switch
+  -Werror=unused-result)
+if(LOCKSTEP_SANITIZE)
+  target_compile_options(lockstep_options INTERFACE
+    -fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(lockstep_options INTERFACE -fsanitize=${LOCKSTEP_SANITIZE})
+endif()
+
+# lockstep_library(NAME SOURCES ... [PUBLIC targets] [PRIVATE targets]): one static library a role.
+function(lockstep_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  add_library(lockstep_${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(lockstep_${name} PUBLIC lockstep_options ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
+endfunction()
+
+# lockstep_test(NAME LABEL label SOURCES ... LIBS ... [TIMEOUT seconds]): a GoogleTest program, each
+# of its tests a CTest test of its own. RUN_SERIAL for those that measure or fill the machine.
+function(lockstep_test name)
+  cmake_parse_arguments(ARG "SERIAL;WHOLE" "LABEL;TIMEOUT" "SOURCES;LIBS;ARGS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE lockstep_options ${ARG_LIBS} GTest::gtest_main GTest::gmock)
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 60)
+  endif()
+  if(ARG_WHOLE)
+    # One process for the whole program: its tests share something dear, such as running brokers.
+    add_test(NAME ${name} COMMAND ${name} ${ARG_ARGS})
+    set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT ${ARG_TIMEOUT})
+    if(ARG_SERIAL)
+      set_tests_properties(${name} PROPERTIES RUN_SERIAL TRUE)
+    endif()
+  else()
+    gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
+      PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT ${ARG_TIMEOUT})
+  endif()
+endfunction()

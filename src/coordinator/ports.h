@@ -1,0 +1,178 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "txn/resolve.h"
+#include "txn/types.h"
+
+/// What the coordinator needs of the world. Adapters implement these (log, kafka, server), and so
+/// does the simulation. Every callback may be called on any thread, but never from inside the call
+/// that took it, and exactly once unless said otherwise.
+namespace lockstep::coordinator {
+
+template <typename... Args>
+using Callback = std::function<void(Args...)>;
+
+/// Runs the coordinator: one thing at a time, in the order of Post. Thread-safe.
+class Executor {
+ public:
+  virtual ~Executor() = default;
+  virtual void Post(std::function<void()> task) = 0;
+  using TimerId = std::uint64_t;
+  /// Runs `task` after at least `delay`, unless cancelled first.
+  virtual TimerId PostAfter(Duration delay, std::function<void()> task) = 0;
+  /// From inside a task: a timer that is cancelled does not run. Unknown ids are ignored.
+  virtual void Cancel(TimerId timer) = 0;
+};
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual MonoTime Now() const = 0;
+  virtual WallTime WallNow() const = 0;
+};
+
+// ---- The decision log --------------------------------------------------------------------------
+
+/// A decided participant's outcome.
+struct Completion {
+  BatchId batch;
+  std::uint32_t participant = 0;  ///< Index into the decision's participants.
+  txn::ParticipantOutcome outcome = txn::ParticipantOutcome::kPending;
+};
+
+/// What opening the log found.
+struct RecoveredLog {
+  LogId log_id;
+  Incarnation incarnation;  ///< This start's number: already durable.
+  BatchId next_batch;       ///< Above every batch that was ever stored.
+  std::vector<txn::Decision> incomplete;  ///< Some participant is pending. Oldest first.
+  std::vector<txn::Decision> heuristic;   ///< Complete, heuristic, not acknowledged.
+  WallTime horizon;  ///< Outcomes of transactions begun up to here may have been forgotten (M19).
+};
+
+/// The durable COMMIT decisions (presumed abort: no record means abort). Thread-safe.
+///
+/// Each append is atomic. `done` gets OK once the record is durable: it survives the loss of power.
+/// On the first failed write or sync every `done`, then and later, gets an error whose effect is
+/// Unknown, and the log stays failed: the process must answer OUTCOME_UNKNOWN, exit and recover.
+class DecisionLog {
+ public:
+  virtual ~DecisionLog() = default;
+
+  /// Read at opening; does not change.
+  virtual const RecoveredLog& recovered() const = 0;
+
+  /// Synced at once; appends that arrive while a sync runs share the next one.
+  virtual void StoreDecision(txn::Decision decision, Callback<Status> done) = 0;
+  /// Durable with the next sync of anything, 50 ms later at most.
+  virtual void StoreCompletion(Completion completion, Callback<Status> done) = 0;
+  /// An operator has seen a heuristic outcome. Synced at once.
+  virtual void StoreAcknowledgement(BatchId batch, Callback<Status> done) = 0;
+  /// Binds a configured name to a Kafka cluster id. Synced at once. Replaces an older binding.
+  virtual void StoreBinding(ClusterName cluster, KafkaClusterId id, Callback<Status> done) = 0;
+
+  /// The binding that is durable now. Blocking, memory only.
+  virtual std::optional<KafkaClusterId> Binding(const ClusterName& cluster) const = 0;
+  /// The decision that covers a transaction: completed ones too, until forgotten. Blocking: may
+  /// read the disk.
+  virtual Result<std::optional<txn::Decision>> Find(const GlobalTxnId& txn) const = 0;
+  /// The horizon as it is now: see RecoveredLog.
+  virtual WallTime Horizon() const = 0;
+};
+
+// ---- Clusters ----------------------------------------------------------------------------------
+
+/// One participant: a Kafka transaction that we open on a lane of one cluster. Called by the
+/// coordinator's executor only, never blocks.
+///
+/// The order is Prepare, then Commit or Abort once, then Release once. Abort may come while Prepare
+/// still runs. Destroying it before Release leaves its lane retired.
+class Participant {
+ public:
+  virtual ~Participant() = default;
+
+  /// Takes a lane, begins a Kafka transaction, writes the work, and votes. Gives up with a NO vote
+  /// at `give_up`. Never votes twice; does not vote at all if Abort came first.
+  virtual void Prepare(txn::BranchWork work, MonoTime give_up, Callback<txn::Vote> vote) = 0;
+
+  /// Ends it with COMMIT; only after a durable decision. OK: the broker durably said COMMIT. An
+  /// error tells nothing (whatever its effect says): resolve it by name. The lane is then never
+  /// aborted or initialised before Release (rule M17).
+  virtual void Commit(Callback<Status> done) = 0;
+
+  /// Ends it with ABORT; only if no decision was or will be written. `done` comes once the broker
+  /// is known to have aborted it, or the lane was set aside to be renewed, which aborts it.
+  virtual void Abort(Callback<> done) = 0;
+
+  /// Whatever it was is durably settled. A clean lane returns to the pool; any other gets a new
+  /// producer epoch first (InitProducerId).
+  virtual void Release() = 0;
+};
+
+enum class ClusterState : std::uint8_t {
+  kConnecting,  ///< Not reached since the start.
+  kReady,       ///< Reached, identified, earlier incarnations fenced, lanes available.
+  kUnreachable, ///< Was ready; no broker answers now.
+  kMismatch,    ///< Answers as another Kafka cluster than the one bound: refused.
+  kRefused,     ///< Not usable for another reason that an operator must mend (in `problem`).
+};
+std::string_view Name(ClusterState state);
+
+struct ClusterStatus {
+  ClusterState state = ClusterState::kConnecting;
+  KafkaClusterId kafka_cluster_id;  ///< Empty until reached.
+  std::string problem;              ///< For people: what is wrong and the way out.
+  bool check_markers = false;       ///< Its brokers may complete without markers (KAFKA-20734).
+  int lanes_idle = 0;
+  int lanes_busy = 0;
+  int lanes_renewing = 0;
+};
+
+/// One cluster, as the coordinator uses it. Its calls never block. Every `Callback` is bounded in
+/// time: a cluster that does not answer yields kUnavailable or kDeadlineExceeded.
+class Cluster {
+ public:
+  virtual ~Cluster() = default;
+  virtual const ClusterName& name() const = 0;
+  virtual ClusterStatus status() const = 0;  ///< Thread-safe.
+
+  /// Connects, checks the Kafka cluster id against the log's binding (binding it at first sight),
+  /// fences the lanes of earlier incarnations except the ids in `pending` (their decisions come
+  /// first), then opens its own lanes. Goes on in the background until Stop.
+  virtual void Start(std::vector<TransactionalId> pending) = 0;
+  /// A pending id of an earlier incarnation is durably settled: fence it too (InitProducerId).
+  virtual void FencePending(TransactionalId id) = 0;
+
+  /// A new managed participant. Cheap: takes no lane before Prepare.
+  virtual std::unique_ptr<Participant> NewParticipant() = 0;
+
+  // Resolution by name, from any process, after any crash. Retried by the caller. Each refuses with
+  // kFailedPrecondition while the cluster's id is not the participant's.
+
+  virtual void Describe(const txn::ParticipantName& name,
+                        Callback<Result<txn::TxnDescription>> done) = 0;
+  /// EndTxn(commit) with the participant's own version. A managed participant's abort never goes
+  /// this way.
+  virtual void EndTxnCommit(const txn::ParticipantName& name, Callback<Status> done) = 0;
+  /// For each piece of evidence, the first marker of the producer at or after it.
+  virtual void ReadMarkers(const txn::PreparedParticipant& participant,
+                           Callback<Result<std::vector<txn::MarkerFound>>> done) = 0;
+  /// The partitions whose last stable offset has not passed the evidence.
+  virtual void CheckMarkers(const txn::PreparedParticipant& participant,
+                            Callback<Result<std::vector<txn::TopicPartition>>> done) = 0;
+  /// Writes the missing COMMIT markers (raw WriteTxnMarkers). Needs ClusterAction or Alter.
+  virtual void RepairMarkers(const txn::PreparedParticipant& participant,
+                             std::vector<txn::TopicPartition> partitions,
+                             Callback<Status> done) = 0;
+};
+
+}  // namespace lockstep::coordinator

@@ -1,0 +1,122 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "txn/types.h"
+
+/// What became of one decided participant: a pure state machine that asks the broker until it
+/// knows. Used after a lane's commit came back uncertain, and for everything recovery finds.
+///
+/// No answer to EndTxn is an outcome here: DescribeTransactions is asked before and after each
+/// one, and only what it shows under the participant's full name (producer id, epoch, start time)
+/// counts. Where that proves nothing, the end-of-transaction markers are read.
+namespace lockstep::txn {
+
+/// Kafka's states of a transactional.id (TransactionState.java).
+enum class KafkaTxnState : std::uint8_t {
+  kEmpty,
+  kOngoing,
+  kPrepareCommit,
+  kPrepareAbort,
+  kCompleteCommit,
+  kCompleteAbort,
+  kDead,
+  kPrepareEpochFence,
+  kUnknown,  ///< A state that this version does not know.
+};
+std::string_view Name(KafkaTxnState state);
+
+/// DescribeTransactions' answer for one transactional.id.
+struct TxnDescription {
+  bool exists = false;  ///< False: TRANSACTIONAL_ID_NOT_FOUND. The rest is then empty.
+  KafkaTxnState state = KafkaTxnState::kUnknown;
+  ProducerId producer_id;
+  ProducerEpoch producer_epoch;
+  std::int64_t start_time_ms = -1;
+  std::int32_t timeout_ms = 0;
+  std::vector<TopicPartition> partitions;  ///< Those that the caller may Describe.
+};
+
+/// What a description proves about a decided (COMMIT) participant.
+enum class Verdict : std::uint8_t {
+  kCommitted,
+  kAborted,        ///< The broker aborted it: a time-out, a fence, an operator.
+  kOngoing,        ///< It is open under our name: EndTxn(commit) may be sent.
+  kProvesNothing,  ///< The id went on, expired, or shows something else: read the markers.
+};
+Verdict Judge(const ParticipantName& name, const TxnDescription& description);
+
+/// What the markers of one partition say of our producer id, from the evidence offset on.
+enum class MarkerFound : std::uint8_t { kCommit, kAbort, kNone };
+
+/// The markers, all partitions together. A missing marker proves nothing.
+ParticipantOutcome JudgeMarkers(const std::vector<MarkerFound>& found);
+
+// ---- The loop ------------------------------------------------------------------------------------
+
+enum class ResolvePhase : std::uint8_t {
+  kDescribing,
+  kEnding,
+  kReadingMarkers,   ///< DescribeTransactions proved nothing.
+  kCheckingMarkers,  ///< Committed by the broker's word; are the markers there (KAFKA-20734)?
+  kWaiting,          ///< Backing off.
+  kConcluded,
+};
+
+struct Resolution {
+  PreparedParticipant participant;
+  bool check_markers = false;  ///< The cluster may say CompleteCommit without its markers.
+  ResolvePhase phase = ResolvePhase::kWaiting;
+  ResolvePhase resume = ResolvePhase::kDescribing;  ///< After kWaiting.
+  int attempt = 0;                                  ///< Failures and waits in a row, for backoff.
+  ParticipantOutcome outcome = ParticipantOutcome::kPending;
+  std::string problem;  ///< Why it is still in doubt, for people; empty while all goes well.
+  std::vector<TopicPartition> hanging;  ///< Partitions whose markers are missing.
+};
+
+struct Described {
+  Result<TxnDescription> answer;
+};
+/// EndTxn was answered, or was not: either way Describe tells. The text is for people.
+struct EndTxnAnswered {
+  Status answer;
+};
+struct MarkersRead {
+  Result<std::vector<MarkerFound>> answer;
+};
+/// Partitions whose last stable offset has not passed the evidence; empty: all have.
+struct MarkersChecked {
+  Result<std::vector<TopicPartition>> hanging;
+};
+struct WaitOver {};
+using ResolveEvent = std::variant<Described, EndTxnAnswered, MarkersRead, MarkersChecked, WaitOver>;
+
+struct AskDescribe {};
+struct SendEndTxn {};  ///< EndTxn(commit) with the participant's own name and protocol.
+struct ReadMarkers {};
+struct CheckMarkers {};
+struct Wait {
+  Duration duration{};
+};
+struct Conclude {
+  ParticipantOutcome outcome = ParticipantOutcome::kUnknown;
+};
+using ResolveEffect =
+    std::variant<AskDescribe, SendEndTxn, ReadMarkers, CheckMarkers, Wait, Conclude>;
+
+/// Nothing is known: starts by asking the broker.
+std::vector<ResolveEffect> StartFromUnknown(Resolution& resolution);
+/// The lane's own commit was answered OK: committed by the broker's word. Concludes at once unless
+/// the markers must be checked.
+std::vector<ResolveEffect> StartFromCommitted(Resolution& resolution);
+/// One step. Events that the phase does not expect abort the process.
+std::vector<ResolveEffect> Step(Resolution& resolution, const ResolveEvent& event);
+
+}  // namespace lockstep::txn
