@@ -1,0 +1,175 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "coordinator/batch_runner.h"
+#include "coordinator/ports.h"
+#include "txn/types.h"
+
+namespace lockstep::coordinator {
+
+/// Bounds on everything that clients can make grow. Full means kResourceExhausted.
+struct Limits {
+  std::size_t open_txns = 10'000;
+  std::size_t txn_bytes = 16u << 20;      ///< Buffered work of one transaction.
+  std::size_t buffer_bytes = 256u << 20;  ///< Buffered work of all transactions.
+  Duration max_txn_timeout = std::chrono::minutes(15);
+  std::size_t recent_outcomes = 10'000;  ///< Finished transactions kept in memory with reasons.
+};
+
+struct CoordinatorOptions {
+  Limits limits;
+  /// A transaction that is not prepared on every cluster by then is aborted.
+  Duration prepare_timeout = std::chrono::seconds(30);
+  /// COMMIT is not decided unless this much remains before Kafka may abort a participant.
+  Duration deadline_margin = std::chrono::seconds(10);
+};
+
+struct BranchView {
+  ClusterName cluster;
+  txn::ParticipantOutcome outcome = txn::ParticipantOutcome::kPending;
+  std::optional<txn::ParticipantName> participant;  ///< Once prepared, if it wrote anything.
+  std::string problem;  ///< Why it is still in doubt, or what went wrong; for people.
+  std::vector<txn::TopicPartition> missing_markers;  ///< See Coordinator::RepairMarkers.
+};
+
+/// What a client may know of a transaction.
+struct TxnView {
+  GlobalTxnId id;
+  txn::GlobalTxnState state = txn::GlobalTxnState::kActive;
+  std::string label;
+  WallTime began_at;
+  WallTime expires_at;
+  txn::Refusal refusal;  ///< kAborted, kAborting: why. Reason kNone if no longer known.
+  std::vector<BranchView> branches;
+};
+
+/// A decided batch with a participant that is not known complete, or a heuristic one that nobody
+/// acknowledged.
+struct InDoubtView {
+  BatchId batch;
+  WallTime decided_at;
+  std::vector<GlobalTxnId> members;
+  txn::GlobalTxnState state = txn::GlobalTxnState::kCommitting;
+  std::vector<BranchView> branches;
+};
+
+enum class WaitFor : std::uint8_t {
+  kComplete,  ///< Every participant is known to be committed (and visible to read_committed).
+  kDecided,   ///< COMMIT is durable: it will be completed, whatever crashes.
+};
+
+struct CommitOptions {
+  WaitFor wait = WaitFor::kComplete;
+  /// How long to wait, once decided, for kComplete; after it the answer is kCommitting. Time before
+  /// the decision is bounded by the prepare timeout and the transaction's own.
+  std::optional<Duration> max_wait;
+};
+
+/// Global transactions from Begin to their outcome, over the ports. All public calls are
+/// thread-safe, return at once and answer through their callback on the executor; a callback must
+/// not block. An OK from Commit or Abort carries an outcome, also ABORTED: errors are for calls.
+///
+/// Errors common to all that take an id: kInvalidArgument (not an id of ours by its form),
+/// kNotFound (another log's id, or an outcome no longer kept). After the log failed every call gets
+/// kUnavailable with effect Unknown: OUTCOME_UNKNOWN, ask the next incarnation.
+class Coordinator {
+ public:
+  /// Every cluster that a transaction may name. `on_fatal` is called once, on the executor, when
+  /// the log failed: the process must exit.
+  Coordinator(CoordinatorOptions options, Executor& executor, const Clock& clock, DecisionLog& log,
+              std::vector<Cluster*> clusters, Callback<Error> on_fatal);
+  /// Only when nothing will call back any more: executor stopped, clusters stopped.
+  ~Coordinator();
+
+  /// Recovery, then service: takes up every incomplete decision of the log and starts the
+  /// clusters. kFailedPrecondition, and nothing started, if a pending decision names a cluster that
+  /// is not configured. Call once, before any other call.
+  Status Start();
+
+  /// Nothing is written to disk. kInvalidArgument: a timeout that is not positive or above the
+  /// limit. kResourceExhausted: too many open transactions. kFailedPrecondition: draining.
+  void Begin(Duration timeout, std::string label, Callback<Result<TxnView>> done);
+
+  /// Buffers work for one cluster. `sequence` counts the calls on this transaction from 0, so that
+  /// a repeated call is applied once: one below the next is OK and changes nothing, one above it is
+  /// kFailedPrecondition. `expected_cluster` is the Kafka cluster id that the caller's consumer
+  /// saw: kFailedPrecondition if the named cluster has another. On any error nothing was added and
+  /// the transaction goes on.
+  void AddWork(GlobalTxnId id, ClusterName cluster, txn::BranchWork work, std::uint64_t sequence,
+               std::optional<KafkaClusterId> expected_cluster, Callback<Status> done);
+
+  /// Decides, unless it is decided, and answers with the outcome so far. Idempotent: any number of
+  /// calls, also after a crash, get the same outcome.
+  void Commit(GlobalTxnId id, CommitOptions options, Callback<Result<TxnView>> done);
+
+  /// Aborts unless COMMIT is decided; then the answer's state says so. Idempotent.
+  void Abort(GlobalTxnId id, Callback<Result<TxnView>> done);
+
+  void Get(GlobalTxnId id, Callback<Result<TxnView>> done);
+  void ListInDoubt(Callback<std::vector<InDoubtView>> done);
+
+  /// Writes the markers that a broker lost (KAFKA-20734) for a branch whose `missing_markers` is
+  /// not empty, then looks again. kFailedPrecondition where none is known to be missing.
+  void RepairMarkers(GlobalTxnId id, ClusterName cluster, Callback<Status> done);
+
+  /// An operator has seen the heuristic outcome; durable when answered. Idempotent.
+  void AcknowledgeHeuristic(GlobalTxnId id, Callback<Status> done);
+
+  /// Refuses Begin from now on, aborts what is undecided, and calls `done` once nothing is in
+  /// flight (heuristics and clusters that are down do not end: bound it by a timer of your own).
+  void Drain(Callback<> done);
+
+ private:
+  struct OpenTxn;
+  struct Waiter;
+
+  void Failed(const Error& error);
+  Result<OpenTxn*> FindOpen(const GlobalTxnId& id);
+  Result<TxnView> ViewOf(const GlobalTxnId& id);
+  void StartCommit(OpenTxn& txn);
+  void AbortOpen(OpenTxn& txn, txn::Refusal why);
+  void FinishTxn(const GlobalTxnId& id, txn::GlobalTxnState state, const txn::Refusal& why);
+  std::shared_ptr<BatchRunner> NewRunner(std::vector<GlobalTxnId> members);
+  void OnDecided(const BatchRunner& runner);
+  void OnOutcome(const BatchRunner& runner);
+  void OnRunnerDone(BatchId id);
+  void AnswerWaiters(OpenTxn& txn, bool decided_only);
+  void RemoveWorkOf(OpenTxn& txn);
+  void Remember(TxnView view);
+  void CheckDrained();
+  Cluster* FindCluster(const ClusterName& name) const;
+
+  const CoordinatorOptions options_;
+  Executor& executor_;
+  const Clock& clock_;
+  DecisionLog& log_;
+  std::map<ClusterName, Cluster*> clusters_;
+  Callback<Error> on_fatal_;
+
+  // All below is touched on the executor only.
+  std::unordered_map<GlobalTxnId, std::unique_ptr<OpenTxn>> open_;
+  std::map<BatchId, std::shared_ptr<BatchRunner>> runners_;
+  std::unordered_map<GlobalTxnId, TxnView> recent_;
+  std::deque<GlobalTxnId> recent_order_;
+  std::vector<txn::Decision> heuristic_;  // Complete before this start, not acknowledged.
+  std::size_t buffered_bytes_ = 0;
+  BatchId next_batch_;
+  std::uint64_t next_txn_ = 1;
+  std::int64_t last_birth_ms_ = 0;
+  std::optional<Error> failed_;
+  bool draining_ = false;
+  Callback<> drained_;
+};
+
+}  // namespace lockstep::coordinator
