@@ -2,7 +2,7 @@
 add_library(lockstep_options INTERFACE)
 target_include_directories(lockstep_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
 target_compile_options(lockstep_options INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Woverloaded-virtual
+  -Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers -Wnon-virtual-dtor -Wold-style-cast -Woverloaded-virtual
   -Wnull-dereference -Wimplicit-fallthrough -Werror=return-type -Werror=switch
   -Werror=unused-result)
 if(LOCKSTEP_SANITIZE)

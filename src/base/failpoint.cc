@@ -41,10 +41,14 @@ bool ParseNumber(std::string_view text, std::uint64_t& out) {
 }
 
 bool ParseAction(std::string_view text, Armed& armed) {
-  if (text == "crash") armed.action = Action::kCrash;
-  else if (text == "pause") armed.action = Action::kPause;
-  else if (text == "error") armed.action = Action::kError;
-  else if (text == "count") armed.action = Action::kCount;
+  if (text == "crash")
+    armed.action = Action::kCrash;
+  else if (text == "pause")
+    armed.action = Action::kPause;
+  else if (text == "error")
+    armed.action = Action::kError;
+  else if (text == "count")
+    armed.action = Action::kCount;
   else if (text.substr(0, 6) == "delay:") {
     std::uint64_t ms = 0;
     if (!ParseNumber(text.substr(6), ms)) return false;
@@ -114,13 +118,21 @@ bool FailpointHit(Failpoint point, std::string_view tag) {
       if (++armed.hits < armed.from_hit) continue;
       switch (armed.action) {
         case Action::kCrash:
-          // SIGKILL, not abort: no handler runs, no buffer is flushed, as when power or kernel goes.
+          // SIGKILL, not abort: no handler runs, no buffer is flushed, as when power or kernel
+          // goes.
           ::kill(::getpid(), SIGKILL);
           break;
-        case Action::kPause: pause = true; break;
-        case Action::kDelay: delay = std::max(delay, armed.delay); break;
-        case Action::kError: fail = true; break;
-        case Action::kCount: break;
+        case Action::kPause:
+          pause = true;
+          break;
+        case Action::kDelay:
+          delay = std::max(delay, armed.delay);
+          break;
+        case Action::kError:
+          fail = true;
+          break;
+        case Action::kCount:
+          break;
       }
     }
   }

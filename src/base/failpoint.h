@@ -12,31 +12,31 @@
 /// Nothing is ever armed unless lockstepd was started with --enable-failpoints.
 ///
 /// X(constant, "name", "what is true there")
-#define LOCKSTEP_FAILPOINTS(X)                                                                     \
-  X(kBeforePrepare, "coordinator.before_prepare", "Commit was accepted; no broker heard of it")    \
-  X(kVotesIn, "coordinator.votes_in", "all voted YES; the decision is not written")                \
-  X(kDecisionDurable, "coordinator.decision_durable", "COMMIT is synced; nobody was told")         \
-  X(kParticipantEnded, "coordinator.participant_ended", "one end is known; it is not logged")      \
-  X(kBeforeAnswer, "coordinator.before_answer", "the outcome is known; the client was not told")   \
-  X(kCompletionDurable, "coordinator.completion_durable", "completion is synced; lane not freed")  \
-  X(kAbortChosen, "coordinator.abort_chosen", "abort won against commit; no broker was told")      \
-  X(kRecoveryOpened, "recovery.log_opened", "the log is open; nothing was resolved")               \
-  X(kResolverBeforeEndTxn, "resolver.before_end_txn", "seen Ongoing; EndTxn not sent")             \
-  X(kResolverAfterEndTxn, "resolver.after_end_txn", "EndTxn was answered; not described again")    \
-  X(kResolverConcluded, "resolver.concluded", "the outcome is known; it is not logged")            \
-  X(kLogBeforeSync, "log.before_sync", "records are handed over; nothing is durable")              \
-  X(kLogAfterSync, "log.after_sync", "records are durable; nobody was told")                       \
-  X(kLaneBeforeInit, "lane.before_init", "lane thread: InitProducerId not sent")                   \
-  X(kLaneAfterInit, "lane.after_init", "lane thread: the lane has its producer epoch")             \
-  X(kLaneBeforeProduce, "lane.before_produce", "lane thread: transaction begun, nothing sent")     \
-  X(kLaneAfterFlush, "lane.after_flush", "lane thread: every record is delivered")                 \
-  X(kLaneAfterOffsets, "lane.after_offsets", "lane thread: TxnOffsetCommit was answered")          \
-  X(kLaneBeforeVote, "lane.before_vote", "lane thread: described, the vote is not given")          \
-  X(kLaneBeforeCommit, "lane.before_commit", "lane thread: EndTxn(commit) not sent")               \
-  X(kLaneAfterCommit, "lane.after_commit", "lane thread: EndTxn(commit) was answered")             \
-  X(kLaneBeforeAbort, "lane.before_abort", "lane thread: EndTxn(abort) not sent")                  \
-  X(kLaneAfterAbort, "lane.after_abort", "lane thread: EndTxn(abort) was answered")                \
-  X(kFenceBefore, "fence.before", "an earlier incarnation's lane was found; not fenced yet")       \
+#define LOCKSTEP_FAILPOINTS(X)                                                                    \
+  X(kBeforePrepare, "coordinator.before_prepare", "Commit was accepted; no broker heard of it")   \
+  X(kVotesIn, "coordinator.votes_in", "all voted YES; the decision is not written")               \
+  X(kDecisionDurable, "coordinator.decision_durable", "COMMIT is synced; nobody was told")        \
+  X(kParticipantEnded, "coordinator.participant_ended", "one end is known; it is not logged")     \
+  X(kBeforeAnswer, "coordinator.before_answer", "the outcome is known; the client was not told")  \
+  X(kCompletionDurable, "coordinator.completion_durable", "completion is synced; lane not freed") \
+  X(kAbortChosen, "coordinator.abort_chosen", "abort won against commit; no broker was told")     \
+  X(kRecoveryOpened, "recovery.log_opened", "the log is open; nothing was resolved")              \
+  X(kResolverBeforeEndTxn, "resolver.before_end_txn", "seen Ongoing; EndTxn not sent")            \
+  X(kResolverAfterEndTxn, "resolver.after_end_txn", "EndTxn was answered; not described again")   \
+  X(kResolverConcluded, "resolver.concluded", "the outcome is known; it is not logged")           \
+  X(kLogBeforeSync, "log.before_sync", "records are handed over; nothing is durable")             \
+  X(kLogAfterSync, "log.after_sync", "records are durable; nobody was told")                      \
+  X(kLaneBeforeInit, "lane.before_init", "lane thread: InitProducerId not sent")                  \
+  X(kLaneAfterInit, "lane.after_init", "lane thread: the lane has its producer epoch")            \
+  X(kLaneBeforeProduce, "lane.before_produce", "lane thread: transaction begun, nothing sent")    \
+  X(kLaneAfterFlush, "lane.after_flush", "lane thread: every record is delivered")                \
+  X(kLaneAfterOffsets, "lane.after_offsets", "lane thread: TxnOffsetCommit was answered")         \
+  X(kLaneBeforeVote, "lane.before_vote", "lane thread: described, the vote is not given")         \
+  X(kLaneBeforeCommit, "lane.before_commit", "lane thread: EndTxn(commit) not sent")              \
+  X(kLaneAfterCommit, "lane.after_commit", "lane thread: EndTxn(commit) was answered")            \
+  X(kLaneBeforeAbort, "lane.before_abort", "lane thread: EndTxn(abort) not sent")                 \
+  X(kLaneAfterAbort, "lane.after_abort", "lane thread: EndTxn(abort) was answered")               \
+  X(kFenceBefore, "fence.before", "an earlier incarnation's lane was found; not fenced yet")      \
   X(kFenceAfter, "fence.after", "an earlier incarnation's lane is fenced")
 
 namespace lockstep {

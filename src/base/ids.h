@@ -22,14 +22,10 @@ class StrongId {
   friend std::ostream& operator<<(std::ostream& out, const StrongId& id) { return out << +id; }
 
  private:
-  friend const std::string& operator+(const StrongId& id)
-    requires std::same_as<T, std::string>
-  {
+  friend const std::string& operator+(const StrongId& id) requires std::same_as<T, std::string> {
     return id.value_;
   }
-  friend auto operator+(const StrongId& id)
-    requires(!std::same_as<T, std::string>)
-  {
+  friend auto operator+(const StrongId& id) requires(!std::same_as<T, std::string>) {
     return +id.value_;
   }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -83,14 +84,14 @@ struct CommitOptions {
 /// Errors common to all that take an id: kInvalidArgument (not an id of ours by its form),
 /// kNotFound (another log's id, or an outcome no longer kept). After the log failed every call gets
 /// kUnavailable with effect Unknown: OUTCOME_UNKNOWN, ask the next incarnation.
-class Coordinator {
+class Coordinator : private BatchRunner::Listener {
  public:
   /// Every cluster that a transaction may name. `on_fatal` is called once, on the executor, when
   /// the log failed: the process must exit.
   Coordinator(CoordinatorOptions options, Executor& executor, const Clock& clock, DecisionLog& log,
               std::vector<Cluster*> clusters, Callback<Error> on_fatal);
   /// Only when nothing will call back any more: executor stopped, clusters stopped.
-  ~Coordinator();
+  ~Coordinator() override;
 
   /// Recovery, then service: takes up every incomplete decision of the log and starts the
   /// clusters. kFailedPrecondition, and nothing started, if a pending decision names a cluster that
@@ -131,24 +132,52 @@ class Coordinator {
   void Drain(Callback<> done);
 
  private:
-  struct OpenTxn;
-  struct Waiter;
+  struct Waiter {
+    WaitFor wait = WaitFor::kComplete;
+    std::optional<Duration> max_wait;
+    Callback<Result<TxnView>> done;
+    std::optional<Executor::TimerId> timer;  // Runs once decided, if max_wait was given.
+  };
 
-  void Failed(const Error& error);
-  Result<OpenTxn*> FindOpen(const GlobalTxnId& id);
-  Result<TxnView> ViewOf(const GlobalTxnId& id);
+  /// A transaction whose outcome is not final.
+  struct OpenTxn {
+    TxnView view;
+    std::uint64_t next_sequence = 0;
+    std::map<ClusterName, txn::BranchWork> work;
+    std::size_t bytes = 0;
+    MonoTime expires{};
+    std::optional<Executor::TimerId> expiry;
+    std::shared_ptr<BatchRunner> runner;  // From Commit on.
+    std::list<Waiter> waiters;
+  };
+
+  // BatchRunner::Listener.
+  void OnDecided(BatchRunner& runner) override;
+  void OnOutcome(BatchRunner& runner, txn::GlobalTxnState outcome) override;
+  void OnDone(BatchRunner& runner) override;
+  void OnLogFailed(const Error& error) override;
+
+  /// Runs `task` on the executor, or `refuse` with the error if the log failed.
+  void Post(std::function<void()> task, std::function<void(const Error&)> refuse);
+  Cluster* FindCluster(const ClusterName& name) const;
+  BatchRunner::Ports RunnerPorts();
+
+  Status CheckWork(const OpenTxn& txn, const ClusterName& cluster, const txn::BranchWork& work,
+                   std::size_t bytes, const std::optional<KafkaClusterId>& expected) const;
+  Status TakeWork(OpenTxn& txn, const ClusterName& cluster, txn::BranchWork work,
+                  std::uint64_t sequence, const std::optional<KafkaClusterId>& expected);
   void StartCommit(OpenTxn& txn);
   void AbortOpen(OpenTxn& txn, txn::Refusal why);
-  void FinishTxn(const GlobalTxnId& id, txn::GlobalTxnState state, const txn::Refusal& why);
-  std::shared_ptr<BatchRunner> NewRunner(std::vector<GlobalTxnId> members);
-  void OnDecided(const BatchRunner& runner);
-  void OnOutcome(const BatchRunner& runner);
-  void OnRunnerDone(BatchId id);
-  void AnswerWaiters(OpenTxn& txn, bool decided_only);
-  void RemoveWorkOf(OpenTxn& txn);
+  void Finish(const GlobalTxnId& id, txn::GlobalTxnState state, const txn::Refusal& why);
+  void TakeUp(const txn::Decision& decision);  ///< A decision found by recovery.
+  /// From the decision on, a waiter waits for its max_wait at most.
+  void BoundWait(const GlobalTxnId& id, std::list<Waiter>::iterator waiter);
+
+  TxnView ViewOf(const OpenTxn& txn) const;
+  /// The view of a transaction that is not open: from memory, from the log, or by presumption.
+  Result<TxnView> ClosedView(const GlobalTxnId& id) const;
   void Remember(TxnView view);
   void CheckDrained();
-  Cluster* FindCluster(const ClusterName& name) const;
 
   const CoordinatorOptions options_;
   Executor& executor_;
@@ -158,13 +187,13 @@ class Coordinator {
   Callback<Error> on_fatal_;
 
   // All below is touched on the executor only.
-  std::unordered_map<GlobalTxnId, std::unique_ptr<OpenTxn>> open_;
+  std::unordered_map<GlobalTxnId, OpenTxn> open_;
   std::map<BatchId, std::shared_ptr<BatchRunner>> runners_;
-  std::unordered_map<GlobalTxnId, TxnView> recent_;
+  std::unordered_map<GlobalTxnId, TxnView> recent_;  // Outcomes with their reasons.
   std::deque<GlobalTxnId> recent_order_;
-  std::vector<txn::Decision> heuristic_;  // Complete before this start, not acknowledged.
+  std::map<BatchId, InDoubtView> heuristic_;  // Not acknowledged.
   std::size_t buffered_bytes_ = 0;
-  BatchId next_batch_;
+  std::uint64_t next_batch_ = 0;
   std::uint64_t next_txn_ = 1;
   std::int64_t last_birth_ms_ = 0;
   std::optional<Error> failed_;

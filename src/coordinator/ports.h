@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/ids.h"
@@ -52,8 +53,8 @@ struct Completion {
 /// What opening the log found.
 struct RecoveredLog {
   LogId log_id;
-  Incarnation incarnation;  ///< This start's number: already durable.
-  BatchId next_batch;       ///< Above every batch that was ever stored.
+  Incarnation incarnation;                ///< This start's number: already durable.
+  BatchId next_batch;                     ///< Above every batch that was ever stored.
   std::vector<txn::Decision> incomplete;  ///< Some participant is pending. Oldest first.
   std::vector<txn::Decision> heuristic;   ///< Complete, heuristic, not acknowledged.
   WallTime horizon;  ///< Outcomes of transactions begun up to here may have been forgotten (M19).
@@ -94,8 +95,9 @@ class DecisionLog {
 /// One participant: a Kafka transaction that we open on a lane of one cluster. Called by the
 /// coordinator's executor only, never blocks.
 ///
-/// The order is Prepare, then Commit or Abort once, then Release once. Abort may come while Prepare
-/// still runs. Destroying it before Release leaves its lane retired.
+/// The order is Prepare, then Commit or Abort once, then Release once (after a read-only vote:
+/// Release alone). Abort may come while Prepare still runs. Destroying it before Release leaves its
+/// lane retired: its transactional.id is not touched again in this process.
 class Participant {
  public:
   virtual ~Participant() = default;
@@ -119,11 +121,11 @@ class Participant {
 };
 
 enum class ClusterState : std::uint8_t {
-  kConnecting,  ///< Not reached since the start.
-  kReady,       ///< Reached, identified, earlier incarnations fenced, lanes available.
-  kUnreachable, ///< Was ready; no broker answers now.
-  kMismatch,    ///< Answers as another Kafka cluster than the one bound: refused.
-  kRefused,     ///< Not usable for another reason that an operator must mend (in `problem`).
+  kConnecting,   ///< Not reached since the start.
+  kReady,        ///< Reached, identified, earlier incarnations fenced, lanes available.
+  kUnreachable,  ///< Was ready; no broker answers now.
+  kMismatch,     ///< Answers as another Kafka cluster than the one bound: refused.
+  kRefused,      ///< Not usable for another reason that an operator must mend (in `problem`).
 };
 std::string_view Name(ClusterState state);
 

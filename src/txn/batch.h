@@ -50,11 +50,6 @@ struct Batch {
   std::vector<BatchParticipant> participants;
   Refusal refusal;  ///< Why it aborted; reason kNone otherwise.
   bool announced = false;
-
-  /// The earliest moment at which a broker may abort a YES participant.
-  std::optional<MonoTime> EarliestDeadline() const;
-  /// True once every participant's outcome is known or known to be unknowable.
-  bool AllEnded() const;
 };
 
 // ---- Events ---------------------------------------------------------------------------------
@@ -126,7 +121,11 @@ Batch RecoveredBatch(const Decision& decision);
 /// in any phase, a late vote after an abort; these change nothing.
 std::vector<BatchEffect> Step(Batch& batch, const BatchEvent& event);
 
-/// The decision record of a batch in kDeciding.
+/// The decision record of a batch in kDeciding. Read-only participants are not in it: they have
+/// nothing to end.
 Decision DecisionOf(const Batch& batch, std::vector<GlobalTxnId> members, WallTime now);
+
+/// Where a participant of the batch that is not read-only stands in the decision's list.
+std::uint32_t IndexInDecision(const Batch& batch, std::size_t participant);
 
 }  // namespace lockstep::txn

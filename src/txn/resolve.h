@@ -49,6 +49,7 @@ enum class Verdict : std::uint8_t {
   kCommitted,
   kAborted,        ///< The broker aborted it: a time-out, a fence, an operator.
   kOngoing,        ///< It is open under our name: EndTxn(commit) may be sent.
+  kAskAgain,       ///< The id is between two states, or in one that we do not know.
   kProvesNothing,  ///< The id went on, expired, or shows something else: read the markers.
 };
 Verdict Judge(const ParticipantName& name, const TxnDescription& description);
@@ -59,7 +60,8 @@ enum class MarkerFound : std::uint8_t { kCommit, kAbort, kNone };
 /// The markers, all partitions together. A missing marker proves nothing.
 ParticipantOutcome JudgeMarkers(const std::vector<MarkerFound>& found);
 
-// ---- The loop ------------------------------------------------------------------------------------
+// ---- The loop
+// ------------------------------------------------------------------------------------
 
 enum class ResolvePhase : std::uint8_t {
   kDescribing,

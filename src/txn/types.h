@@ -131,28 +131,28 @@ enum class Direction : std::uint8_t { kCommit, kAbort };
 /// Why a global transaction aborted, or why a branch refused. The client sees it.
 enum class AbortReason : std::uint8_t {
   kNone,
-  kClientAbort,          ///< Abort was called.
-  kTxnTimeout,           ///< The global transaction's own timeout passed before the decision.
-  kShutdown,             ///< lockstepd stopped before the decision.
-  kClusterUnavailable,   ///< The cluster did not answer in time.
-  kClusterMismatch,      ///< The address answers with another Kafka cluster id than the known one.
-  kUnknownTopic,         ///< The topic does not exist (and is not created by us).
-  kUnknownPartition,     ///< The topic has no such partition.
-  kRecordTooLarge,       ///< The broker, or the producer's limit, refuses the record's size.
-  kInvalidRecord,        ///< The broker refuses the record for another reason of its own.
-  kNotAuthorized,        ///< An ACL is missing.
-  kGroupFenced,          ///< Stale generation, unknown member, or a group that is not there.
-  kProducerFenced,       ///< Someone else took the transactional.id, or the broker aborted it.
-  kDeadlineTooClose,     ///< Kafka's transaction timeout was too near to promise COMMIT.
-  kVoteMismatch,         ///< The broker's view of the transaction is not what we wrote.
+  kClientAbort,         ///< Abort was called.
+  kTxnTimeout,          ///< The global transaction's own timeout passed before the decision.
+  kShutdown,            ///< lockstepd stopped before the decision.
+  kClusterUnavailable,  ///< The cluster did not answer in time.
+  kClusterMismatch,     ///< The address answers with another Kafka cluster id than the known one.
+  kUnknownTopic,        ///< The topic does not exist (and is not created by us).
+  kUnknownPartition,    ///< The topic has no such partition.
+  kRecordTooLarge,      ///< The broker, or the producer's limit, refuses the record's size.
+  kInvalidRecord,       ///< The broker refuses the record for another reason of its own.
+  kNotAuthorized,       ///< An ACL is missing.
+  kGroupFenced,         ///< Stale generation, unknown member, or a group that is not there.
+  kProducerFenced,      ///< Someone else took the transactional.id, or the broker aborted it.
+  kDeadlineTooClose,    ///< Kafka's transaction timeout was too near to promise COMMIT.
+  kVoteMismatch,        ///< The broker's view of the transaction is not what we wrote.
   kInternal,
 };
 std::string_view Name(AbortReason reason);
 
 struct Refusal {
   AbortReason reason = AbortReason::kNone;
-  ClusterName cluster;  ///< Empty where no cluster is to blame.
-  std::string message;  ///< Names the thing and the way out.
+  ClusterName cluster;     ///< Empty where no cluster is to blame.
+  std::string message;     ///< Names the thing and the way out.
   bool retriable = false;  ///< The same transaction, begun anew, may well succeed.
 };
 

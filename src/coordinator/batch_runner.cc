@@ -1,0 +1,166 @@
+#include "coordinator/batch_runner.h"
+
+#include <utility>
+
+#include "base/failpoint.h"
+
+namespace lockstep::coordinator {
+namespace {
+
+std::vector<ClusterName> NamesOf(const std::vector<Cluster*>& clusters) {
+  std::vector<ClusterName> names;
+  for (const Cluster* cluster : clusters) names.push_back(cluster->name());
+  return names;
+}
+
+}  // namespace
+
+BatchRunner::BatchRunner(Ports ports, BatchId id, std::vector<GlobalTxnId> members,
+                         const std::vector<Cluster*>& clusters)
+    : ports_(ports),
+      batch_(txn::NewBatch(id, NamesOf(clusters))),
+      members_(std::move(members)),
+      clusters_(clusters) {}
+
+BatchRunner::BatchRunner(Ports ports, const txn::Decision& decision,
+                         const std::vector<Cluster*>& clusters)
+    : ports_(ports),
+      batch_(txn::RecoveredBatch(decision)),
+      members_(decision.members),
+      clusters_(clusters),
+      participants_(decision.participants.size()),
+      decided_at_(decision.decided_at) {}
+
+template <typename... Args>
+Callback<Args...> BatchRunner::OnExecutor(
+    std::type_identity_t<std::function<void(BatchRunner&, Args...)>> then) {
+  return
+      [weak = weak_from_this(), &executor = ports_.executor, then = std::move(then)](Args... args) {
+        executor.Post([weak, then, ... args = std::move(args)]() mutable {
+          if (const auto self = weak.lock()) then(*self, std::move(args)...);
+        });
+      };
+}
+
+void BatchRunner::Prepare(std::vector<txn::BranchWork> work, MonoTime give_up) {
+  PassFailpoint(Failpoint::kBeforePrepare);
+  if (batch_.participants.empty()) return Run(txn::StoreDecision{});
+  for (std::size_t i = 0; i < clusters_.size(); ++i) {
+    participants_.push_back(clusters_[i]->NewParticipant());
+  }
+  for (std::size_t i = 0; i < clusters_.size(); ++i) {
+    participants_[i]->Prepare(
+        std::move(work[i]), give_up, OnExecutor<txn::Vote>([i](BatchRunner& self, txn::Vote vote) {
+          self.Feed(txn::VoteArrived{i, std::move(vote), self.ports_.clock.Now(),
+                                     self.ports_.deadline_margin});
+        }));
+  }
+}
+
+void BatchRunner::Resume() {
+  // The decision is durable already: this is the event that its first life may not have seen.
+  Feed(txn::DecisionStored{});
+}
+
+void BatchRunner::Abort(txn::Refusal why) { Feed(txn::AbortWanted{std::move(why)}); }
+
+const Resolver* BatchRunner::resolver(std::size_t participant) const {
+  const auto found = resolvers_.find(participant);
+  return found == resolvers_.end() ? nullptr : found->second.get();
+}
+
+void BatchRunner::RepairMarkers(std::size_t participant, Callback<Status> done) {
+  const auto found = resolvers_.find(participant);
+  if (found == resolvers_.end() || found->second->resolution().hanging.empty()) {
+    return done(MakeError(Code::kFailedPrecondition,
+                          "no marker is known to be missing on cluster '" +
+                              clusters_[participant]->name().get() + "': nothing to repair"));
+  }
+  const txn::Resolution& resolution = found->second->resolution();
+  clusters_[participant]->RepairMarkers(
+      resolution.participant, resolution.hanging,
+      OnExecutor<Status>([participant, done](BatchRunner& self, Status status) {
+        const auto resolver = self.resolvers_.find(participant);
+        if (resolver != self.resolvers_.end()) resolver->second->Hurry();
+        done(std::move(status));
+      }));
+}
+
+void BatchRunner::Feed(const txn::BatchEvent& event) {
+  const auto self = shared_from_this();  // A listener may drop the last other owner.
+  const bool was_done = batch_.phase == txn::BatchPhase::kDone;
+  for (const txn::BatchEffect& effect : txn::Step(batch_, event)) {
+    std::visit([this](const auto& e) { Run(e); }, effect);
+  }
+  if (!was_done && batch_.phase == txn::BatchPhase::kDone) ports_.listener.OnDone(*this);
+}
+
+void BatchRunner::Run(const txn::StoreDecision&) {
+  PassFailpoint(Failpoint::kVotesIn);
+  decided_at_ = ports_.clock.WallNow();
+  ports_.log.StoreDecision(txn::DecisionOf(batch_, members_, decided_at_),
+                           OnExecutor<Status>([](BatchRunner& self, Status status) {
+                             if (!status.ok())
+                               return self.ports_.listener.OnLogFailed(status.error());
+                             PassFailpoint(Failpoint::kDecisionDurable);
+                             self.Feed(txn::DecisionStored{});
+                           }));
+}
+
+void BatchRunner::Run(const txn::EndParticipant& effect) {
+  const std::size_t i = effect.participant;
+  if (effect.direction == txn::Direction::kAbort) {
+    PassFailpoint(Failpoint::kAbortChosen, clusters_[i]->name().get());
+    participants_[i]->Abort(OnExecutor<>([i](BatchRunner& self) {
+      self.Feed(txn::ParticipantEnded{i, txn::ParticipantOutcome::kAborted});
+    }));
+    return;
+  }
+  if (participants_[i] == nullptr) return Resolve(i, Resolver::Known::kNothing);
+  participants_[i]->Commit(OnExecutor<Status>([i](BatchRunner& self, Status status) {
+    self.Resolve(i, status.ok() ? Resolver::Known::kBrokerCommitted : Resolver::Known::kNothing);
+  }));
+}
+
+void BatchRunner::Resolve(std::size_t participant, Resolver::Known known) {
+  auto resolver = std::make_shared<Resolver>(
+      ports_.executor, *clusters_[participant], *batch_.participants[participant].prepared,
+      [weak = weak_from_this(), participant](txn::ParticipantOutcome outcome) {
+        const auto self = weak.lock();
+        if (self == nullptr) return;
+        PassFailpoint(Failpoint::kParticipantEnded, self->clusters_[participant]->name().get());
+        self->Feed(txn::ParticipantEnded{participant, outcome});
+      });
+  resolvers_[participant] = resolver;
+  resolver->Start(known);
+}
+
+void BatchRunner::Run(const txn::StoreCompletion& effect) {
+  const std::size_t i = effect.participant;
+  ports_.log.StoreCompletion(Completion{batch_.id, txn::IndexInDecision(batch_, i), effect.outcome},
+                             OnExecutor<Status>([i](BatchRunner& self, Status status) {
+                               if (!status.ok())
+                                 return self.ports_.listener.OnLogFailed(status.error());
+                               PassFailpoint(Failpoint::kCompletionDurable,
+                                             self.clusters_[i]->name().get());
+                               self.Feed(txn::CompletionStored{i});
+                             }));
+}
+
+void BatchRunner::Run(const txn::ReleaseParticipant& effect) {
+  const std::size_t i = effect.participant;
+  if (participants_[i] != nullptr) return participants_[i]->Release();
+  // The id is an earlier incarnation's: nobody will use it again, so shut the door behind it.
+  clusters_[i]->FencePending(batch_.participants[i].prepared->name.transactional_id);
+}
+
+void BatchRunner::Run(const txn::AnnounceDecided&) {
+  decided_ = true;
+  ports_.listener.OnDecided(*this);
+}
+
+void BatchRunner::Run(const txn::AnnounceOutcome& effect) {
+  ports_.listener.OnOutcome(*this, effect.outcome);
+}
+
+}  // namespace lockstep::coordinator

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <type_traits>
+#include <vector>
+
+#include "coordinator/ports.h"
+#include "coordinator/resolver.h"
+#include "txn/batch.h"
+
+namespace lockstep::coordinator {
+
+/// Runs one txn::Batch: carries its effects to the log and the clusters, and their answers back as
+/// events. Lives on the executor. It owns its participants; it never sees clients.
+class BatchRunner : public std::enable_shared_from_this<BatchRunner> {
+ public:
+  /// Told on the executor. The runner is still alive during the call.
+  class Listener {
+   public:
+    virtual ~Listener() = default;
+    virtual void OnDecided(BatchRunner& runner) = 0;
+    /// The final outcome of every member; see txn::AnnounceOutcome.
+    virtual void OnOutcome(BatchRunner& runner, txn::GlobalTxnState outcome) = 0;
+    /// Nothing is left to do: forget it.
+    virtual void OnDone(BatchRunner& runner) = 0;
+    virtual void OnLogFailed(const Error& error) = 0;
+  };
+
+  struct Ports {
+    Executor& executor;
+    const Clock& clock;
+    DecisionLog& log;
+    Listener& listener;
+    Duration deadline_margin{};
+  };
+
+  /// A new batch.
+  BatchRunner(Ports ports, BatchId id, std::vector<GlobalTxnId> members,
+              const std::vector<Cluster*>& clusters);
+  /// A decision found by recovery; `clusters` holds one per decided participant.
+  BatchRunner(Ports ports, const txn::Decision& decision, const std::vector<Cluster*>& clusters);
+
+  /// Asks every cluster to prepare; `work[i]` belongs to the i-th cluster.
+  void Prepare(std::vector<txn::BranchWork> work, MonoTime give_up);
+  /// Takes up a recovered decision.
+  void Resume();
+  /// Aborts it unless it is decided.
+  void Abort(txn::Refusal why);
+
+  const txn::Batch& batch() const { return batch_; }
+  const std::vector<GlobalTxnId>& members() const { return members_; }
+  WallTime decided_at() const { return decided_at_; }
+  bool decided() const { return decided_; }  ///< The decision is known to be durable.
+  bool announced() const { return batch_.announced; }
+  /// The loop that finds out what became of a participant, if one runs or ran.
+  const Resolver* resolver(std::size_t participant) const;
+  /// Has the missing markers of a participant written; kFailedPrecondition where none is missing.
+  void RepairMarkers(std::size_t participant, Callback<Status> done);
+
+ private:
+  void Feed(const txn::BatchEvent& event);
+  void Run(const txn::StoreDecision&);
+  void Run(const txn::EndParticipant& effect);
+  void Run(const txn::StoreCompletion& effect);
+  void Run(const txn::ReleaseParticipant& effect);
+  void Run(const txn::AnnounceDecided&);
+  void Run(const txn::AnnounceOutcome& effect);
+  void Resolve(std::size_t participant, Resolver::Known known);
+  /// Wraps a port's answer: back to the executor, and only if this still lives.
+  template <typename... Args>
+  Callback<Args...> OnExecutor(
+      std::type_identity_t<std::function<void(BatchRunner&, Args...)>> then);
+
+  const Ports ports_;
+  txn::Batch batch_;
+  std::vector<GlobalTxnId> members_;
+  std::vector<Cluster*> clusters_;                          // One per participant.
+  std::vector<std::unique_ptr<Participant>> participants_;  // Null: found by recovery.
+  std::map<std::size_t, std::shared_ptr<Resolver>> resolvers_;
+  WallTime decided_at_;
+  bool decided_ = false;
+};
+
+}  // namespace lockstep::coordinator

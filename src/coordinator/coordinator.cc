@@ -1,0 +1,470 @@
+#include "coordinator/coordinator.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "base/failpoint.h"
+#include "coordinator/txn_id.h"
+#include "coordinator/views.h"
+
+namespace lockstep::coordinator {
+
+using txn::AbortReason;
+using txn::GlobalTxnState;
+using txn::Refusal;
+
+Coordinator::Coordinator(CoordinatorOptions options, Executor& executor, const Clock& clock,
+                         DecisionLog& log, std::vector<Cluster*> clusters, Callback<Error> on_fatal)
+    : options_(options),
+      executor_(executor),
+      clock_(clock),
+      log_(log),
+      on_fatal_(std::move(on_fatal)),
+      next_batch_(log.recovered().next_batch.get()) {
+  for (Cluster* cluster : clusters) clusters_[cluster->name()] = cluster;
+}
+
+Coordinator::~Coordinator() = default;
+
+Cluster* Coordinator::FindCluster(const ClusterName& name) const {
+  const auto found = clusters_.find(name);
+  return found == clusters_.end() ? nullptr : found->second;
+}
+
+BatchRunner::Ports Coordinator::RunnerPorts() {
+  return {executor_, clock_, log_, *this, options_.deadline_margin};
+}
+
+void Coordinator::Post(std::function<void()> task, std::function<void(const Error&)> refuse) {
+  executor_.Post([this, task = std::move(task), refuse = std::move(refuse)] {
+    if (failed_) return refuse(*failed_);
+    task();
+  });
+}
+
+// ---- Start and stop ----------------------------------------------------------------------------
+
+Status Coordinator::Start() {
+  const RecoveredLog& recovered = log_.recovered();
+  PassFailpoint(Failpoint::kRecoveryOpened);
+  if (Status status = CheckClustersConfigured(recovered.incomplete, clusters_); !status.ok()) {
+    return status;
+  }
+  std::map<ClusterName, std::vector<TransactionalId>> pending;
+  for (const txn::Decision& decision : recovered.incomplete) {
+    for (const txn::DecidedParticipant& participant : decision.participants) {
+      if (participant.outcome != txn::ParticipantOutcome::kPending) continue;
+      const txn::ParticipantName& name = participant.prepared.name;
+      pending[name.cluster].push_back(name.transactional_id);
+    }
+  }
+  executor_.Post([this, &recovered] {
+    for (const txn::Decision& decision : recovered.heuristic) {
+      heuristic_.emplace(decision.batch, InDoubtOf(decision));
+    }
+    for (const txn::Decision& decision : recovered.incomplete) TakeUp(decision);
+  });
+  for (const auto& [name, cluster] : clusters_) cluster->Start(std::move(pending[name]));
+  return {};
+}
+
+void Coordinator::TakeUp(const txn::Decision& decision) {
+  std::vector<Cluster*> clusters;
+  for (const txn::DecidedParticipant& participant : decision.participants) {
+    clusters.push_back(FindCluster(participant.prepared.name.cluster));
+  }
+  auto runner = std::make_shared<BatchRunner>(RunnerPorts(), decision, clusters);
+  runners_[decision.batch] = runner;
+  for (const GlobalTxnId& member : decision.members) {
+    OpenTxn& txn = open_[member];
+    txn.view = ViewOfDecision(member, decision);
+    txn.view.state = GlobalTxnState::kCommitting;
+    txn.runner = runner;
+  }
+  runner->Resume();
+}
+
+void Coordinator::Drain(Callback<> done) {
+  executor_.Post([this, done = std::move(done)] {
+    draining_ = true;
+    drained_ = done;
+    std::vector<GlobalTxnId> ids;
+    for (const auto& [id, txn] : open_) ids.push_back(id);
+    for (const GlobalTxnId& id : ids) {
+      if (const auto found = open_.find(id); found != open_.end()) {
+        AbortOpen(found->second, {AbortReason::kShutdown, {}, "lockstepd is shutting down", true});
+      }
+    }
+    CheckDrained();
+  });
+}
+
+void Coordinator::CheckDrained() {
+  if (!drained_ || !open_.empty() || !runners_.empty()) return;
+  std::exchange(drained_, nullptr)();
+}
+
+// ---- Clients' calls
+// ------------------------------------------------------------------------------
+
+void Coordinator::Begin(Duration timeout, std::string label, Callback<Result<TxnView>> done) {
+  Post(
+      [this, timeout, label = std::move(label), done] {
+        if (draining_) {
+          return done(MakeError(Code::kFailedPrecondition,
+                                "draining: no new transactions; use another instance, or wait"));
+        }
+        if (timeout <= Duration::zero() || timeout > options_.limits.max_txn_timeout) {
+          return done(BadTimeout(timeout, options_.limits.max_txn_timeout));
+        }
+        if (open_.size() >= options_.limits.open_txns) {
+          return done(MakeError(Code::kResourceExhausted,
+                                "too many open transactions (limits.open_transactions is " +
+                                    std::to_string(options_.limits.open_txns) + ")"));
+        }
+        // Never earlier than an id given before, so that the horizon's promise holds if the wall
+        // clock steps back.
+        last_birth_ms_ = std::max(last_birth_ms_, clock_.WallNow().ms);
+        const RecoveredLog& log = log_.recovered();
+        const GlobalTxnId id =
+            FormatTxnId({log.log_id, log.incarnation, WallTime{last_birth_ms_}, next_txn_++});
+        OpenTxn& txn = open_[id];
+        txn.view.id = id;
+        txn.view.label = label;
+        txn.view.began_at = WallTime{last_birth_ms_};
+        txn.view.expires_at =
+            WallTime{last_birth_ms_ +
+                     std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count()};
+        txn.expires = clock_.Now() + timeout;
+        txn.expiry = executor_.PostAfter(timeout, [this, id] {
+          const auto found = open_.find(id);
+          if (found == open_.end()) return;
+          found->second.expiry.reset();
+          AbortOpen(
+              found->second,
+              {AbortReason::kTxnTimeout, {}, "its timeout passed before COMMIT was decided", true});
+        });
+        done(ViewOf(txn));
+      },
+      done);
+}
+
+void Coordinator::AddWork(GlobalTxnId id, ClusterName cluster, txn::BranchWork work,
+                          std::uint64_t sequence, std::optional<KafkaClusterId> expected_cluster,
+                          Callback<Status> done) {
+  Post(
+      [this, id = std::move(id), cluster = std::move(cluster), work = std::move(work), sequence,
+       expected = std::move(expected_cluster), done]() mutable {
+        const auto found = open_.find(id);
+        if (found != open_.end()) {
+          return done(TakeWork(found->second, cluster, std::move(work), sequence, expected));
+        }
+        const Result<TxnView> closed = ClosedView(id);
+        if (!closed.ok()) return done(closed.error());
+        done(NotActive(closed->state));
+      },
+      done);
+}
+
+Status Coordinator::CheckWork(const OpenTxn& txn, const ClusterName& cluster,
+                              const txn::BranchWork& work, std::size_t bytes,
+                              const std::optional<KafkaClusterId>& expected) const {
+  const Cluster* known = FindCluster(cluster);
+  if (known == nullptr) return UnknownCluster(cluster, clusters_);
+  if (Status status = CheckOffsets(work); !status.ok()) return status;
+  if (expected) {
+    if (Status status = CheckExpectedCluster(*known, *expected); !status.ok()) return status;
+  }
+  if (txn.bytes + bytes > options_.limits.txn_bytes) {
+    return MakeError(Code::kResourceExhausted,
+                     "the transaction would buffer more than limits.transaction_bytes (" +
+                         std::to_string(options_.limits.txn_bytes) + "); commit smaller ones");
+  }
+  if (buffered_bytes_ + bytes > options_.limits.buffer_bytes) {
+    return MakeError(Code::kResourceExhausted,
+                     "the buffers of all transactions are full (limits.buffer_bytes is " +
+                         std::to_string(options_.limits.buffer_bytes) + "); retry later");
+  }
+  return {};
+}
+
+Status Coordinator::TakeWork(OpenTxn& txn, const ClusterName& cluster, txn::BranchWork work,
+                             std::uint64_t sequence,
+                             const std::optional<KafkaClusterId>& expected) {
+  if (sequence < txn.next_sequence) return {};  // A repeated call: applied already.
+  if (txn.view.state != GlobalTxnState::kActive) return NotActive(txn.view.state);
+  if (sequence > txn.next_sequence) {
+    return MakeError(Code::kFailedPrecondition, "sequence " + std::to_string(sequence) +
+                                                    " leaves a gap: the next one is " +
+                                                    std::to_string(txn.next_sequence));
+  }
+  const std::size_t bytes = Weight(work);
+  if (Status status = CheckWork(txn, cluster, work, bytes, expected); !status.ok()) return status;
+  ++txn.next_sequence;
+  txn.bytes += bytes;
+  buffered_bytes_ += bytes;
+  Append(txn.work[cluster], std::move(work));
+  return {};
+}
+
+void Coordinator::Commit(GlobalTxnId id, CommitOptions options, Callback<Result<TxnView>> done) {
+  Post(
+      [this, id = std::move(id), options, done] {
+        const auto found = open_.find(id);
+        if (found == open_.end()) return done(ClosedView(id));
+        OpenTxn& txn = found->second;
+        const bool decided = txn.view.state == GlobalTxnState::kCommitting;
+        if (decided && options.wait == WaitFor::kDecided) return done(ViewOf(txn));
+        txn.waiters.push_back({options.wait, options.max_wait, done, std::nullopt});
+        if (decided) return BoundWait(id, std::prev(txn.waiters.end()));
+        if (txn.view.state == GlobalTxnState::kActive) StartCommit(txn);
+      },
+      done);
+}
+
+void Coordinator::Abort(GlobalTxnId id, Callback<Result<TxnView>> done) {
+  Post(
+      [this, id = std::move(id), done] {
+        const auto found = open_.find(id);
+        if (found == open_.end()) return done(ClosedView(id));
+        OpenTxn& txn = found->second;
+        if (txn.view.state == GlobalTxnState::kCommitting) return done(ViewOf(txn));
+        // If the decision's write is in flight the answer is the decision; else ABORTED at once.
+        txn.waiters.push_back({WaitFor::kDecided, std::nullopt, done, std::nullopt});
+        AbortOpen(txn, {AbortReason::kClientAbort, {}, "the client aborted it", false});
+      },
+      done);
+}
+
+void Coordinator::Get(GlobalTxnId id, Callback<Result<TxnView>> done) {
+  Post(
+      [this, id = std::move(id), done] {
+        const auto found = open_.find(id);
+        done(found != open_.end() ? Result<TxnView>(ViewOf(found->second)) : ClosedView(id));
+      },
+      done);
+}
+
+// ---- The life of one transaction ----------------------------------------------------------------
+
+void Coordinator::StartCommit(OpenTxn& txn) {
+  txn.view.state = GlobalTxnState::kPreparing;
+  std::vector<Cluster*> clusters;
+  std::vector<txn::BranchWork> work;
+  for (auto& [name, branch] : txn.work) {
+    clusters.push_back(FindCluster(name));
+    work.push_back(std::move(branch));
+  }
+  txn.work.clear();
+  const BatchId batch(next_batch_++);
+  txn.runner = std::make_shared<BatchRunner>(RunnerPorts(), batch,
+                                             std::vector<GlobalTxnId>{txn.view.id}, clusters);
+  runners_[batch] = txn.runner;
+  const MonoTime give_up = std::min(clock_.Now() + options_.prepare_timeout, txn.expires);
+  txn.runner->Prepare(std::move(work), give_up);
+}
+
+void Coordinator::AbortOpen(OpenTxn& txn, Refusal why) {
+  switch (txn.view.state) {
+    case GlobalTxnState::kActive:
+      // No broker has heard of it.
+      return Finish(GlobalTxnId(txn.view.id), GlobalTxnState::kAborted, why);
+    case GlobalTxnState::kPreparing:
+      return std::shared_ptr(txn.runner)->Abort(std::move(why));
+    default:
+      return;  // Decided.
+  }
+}
+
+void Coordinator::OnDecided(BatchRunner& runner) {
+  for (const GlobalTxnId& id : runner.members()) {
+    const auto found = open_.find(id);
+    if (found == open_.end()) continue;
+    OpenTxn& txn = found->second;
+    txn.view.state = GlobalTxnState::kCommitting;
+    if (txn.expiry) executor_.Cancel(*std::exchange(txn.expiry, std::nullopt));
+    for (auto waiter = txn.waiters.begin(); waiter != txn.waiters.end();) {
+      const auto next = std::next(waiter);
+      if (waiter->wait == WaitFor::kDecided) {
+        waiter->done(ViewOf(txn));
+        txn.waiters.erase(waiter);
+      } else {
+        BoundWait(id, waiter);
+      }
+      waiter = next;
+    }
+  }
+}
+
+void Coordinator::BoundWait(const GlobalTxnId& id, std::list<Waiter>::iterator waiter) {
+  if (!waiter->max_wait) return;
+  waiter->timer = executor_.PostAfter(*waiter->max_wait, [this, id, waiter] {
+    // Cancelled together with the waiter: it is still there.
+    OpenTxn& txn = open_.at(id);
+    waiter->done(ViewOf(txn));
+    txn.waiters.erase(waiter);
+  });
+}
+
+void Coordinator::OnOutcome(BatchRunner& runner, GlobalTxnState outcome) {
+  if (outcome == GlobalTxnState::kHeuristic) {
+    heuristic_.emplace(runner.batch().id, InDoubtOf(runner, outcome));
+  }
+  for (const GlobalTxnId& id : runner.members()) Finish(id, outcome, runner.batch().refusal);
+}
+
+void Coordinator::Finish(const GlobalTxnId& id, GlobalTxnState state, const Refusal& why) {
+  const auto found = open_.find(id);
+  if (found == open_.end()) return;
+  PassFailpoint(Failpoint::kBeforeAnswer);
+  auto node = open_.extract(found);
+  OpenTxn& txn = node.mapped();
+  if (txn.expiry) executor_.Cancel(*txn.expiry);
+  buffered_bytes_ -= txn.bytes;
+  txn.view.branches = ViewOf(txn).branches;
+  txn.view.state = state;
+  txn.view.refusal = why;
+  Remember(txn.view);
+  for (Waiter& waiter : txn.waiters) {
+    if (waiter.timer) executor_.Cancel(*waiter.timer);
+    waiter.done(txn.view);
+  }
+  CheckDrained();
+}
+
+void Coordinator::OnDone(BatchRunner& runner) {
+  runners_.erase(runner.batch().id);
+  CheckDrained();
+}
+
+void Coordinator::OnLogFailed(const Error& error) {
+  if (failed_) return;
+  failed_ = MakeError(Code::kUnavailable,
+                      "the decision log failed (" + error.message +
+                          "): the outcome is unknown until lockstepd has restarted; ask again",
+                      Effect::kUnknown);
+  for (auto& [id, txn] : open_) {
+    for (Waiter& waiter : txn.waiters) {
+      if (waiter.timer) executor_.Cancel(*waiter.timer);
+      waiter.done(*failed_);
+    }
+    txn.waiters.clear();
+  }
+  on_fatal_(*failed_);
+}
+
+// ---- Views
+// ---------------------------------------------------------------------------------------
+
+TxnView Coordinator::ViewOf(const OpenTxn& txn) const {
+  TxnView view = txn.view;
+  if (txn.runner != nullptr) {
+    view.branches = BranchesOf(*txn.runner);
+  } else {
+    for (const auto& [cluster, work] : txn.work) view.branches.push_back({.cluster = cluster});
+  }
+  return view;
+}
+
+Result<TxnView> Coordinator::ClosedView(const GlobalTxnId& id) const {
+  const auto parts = ParseTxnId(id);
+  if (!parts) return MalformedId(id);
+  if (const auto found = recent_.find(id); found != recent_.end()) return found->second;
+  const RecoveredLog& log = log_.recovered();
+  if (parts->log_id != log.log_id) {
+    return MakeError(Code::kNotFound, "transaction '" + id.get() +
+                                          "' belongs to another decision log than this "
+                                          "instance's '" +
+                                          log.log_id.get() + "'");
+  }
+  Result<std::optional<txn::Decision>> stored = log_.Find(id);
+  if (!stored.ok()) return stored.error();
+  if (stored->has_value()) return ViewOfDecision(id, **stored);
+  const bool issued = parts->incarnation < log.incarnation ||
+                      (parts->incarnation == log.incarnation && parts->number < next_txn_);
+  if (!issued) {
+    return MakeError(Code::kNotFound, "transaction '" + id.get() +
+                                          "' was never begun on this log; is the data folder an "
+                                          "older copy?");
+  }
+  if (parts->birth <= log_.Horizon()) {
+    return MakeError(Code::kNotFound, "the outcome of transaction '" + id.get() +
+                                          "' is no longer kept (see the retention settings)");
+  }
+  return PresumedAborted(id, parts->birth);
+}
+
+void Coordinator::Remember(TxnView view) {
+  const GlobalTxnId id = view.id;
+  recent_.emplace(id, std::move(view));
+  recent_order_.push_back(id);
+  while (recent_order_.size() > options_.limits.recent_outcomes) {
+    recent_.erase(recent_order_.front());
+    recent_order_.pop_front();
+  }
+}
+
+// ---- Operators' calls
+// ----------------------------------------------------------------------------
+
+void Coordinator::ListInDoubt(Callback<std::vector<InDoubtView>> done) {
+  executor_.Post([this, done = std::move(done)] {
+    std::vector<InDoubtView> views;
+    for (const auto& [batch, view] : heuristic_) views.push_back(view);
+    for (const auto& [batch, runner] : runners_) {
+      if (runner->decided() && !runner->announced()) {
+        views.push_back(InDoubtOf(*runner, GlobalTxnState::kCommitting));
+      }
+    }
+    done(std::move(views));
+  });
+}
+
+void Coordinator::RepairMarkers(GlobalTxnId id, ClusterName cluster, Callback<Status> done) {
+  Post(
+      [this, id = std::move(id), cluster = std::move(cluster), done] {
+        const auto found = open_.find(id);
+        if (found == open_.end()) {
+          const Result<TxnView> closed = ClosedView(id);
+          if (!closed.ok()) return done(closed.error());
+          return done(MakeError(Code::kFailedPrecondition,
+                                "the transaction is " + std::string(Name(closed->state)) +
+                                    ": no marker of it is known to be missing"));
+        }
+        const std::shared_ptr<BatchRunner> runner = found->second.runner;
+        if (runner == nullptr) return done(NotActive(found->second.view.state));
+        const auto& participants = runner->batch().participants;
+        for (std::size_t i = 0; i < participants.size(); ++i) {
+          if (participants[i].cluster == cluster) return runner->RepairMarkers(i, done);
+        }
+        done(MakeError(Code::kNotFound,
+                       "the transaction has no branch on cluster '" + cluster.get() + "'"));
+      },
+      done);
+}
+
+void Coordinator::AcknowledgeHeuristic(GlobalTxnId id, Callback<Status> done) {
+  Post(
+      [this, id = std::move(id), done] {
+        for (const auto& [batch, view] : heuristic_) {
+          if (std::count(view.members.begin(), view.members.end(), id) == 0) continue;
+          return log_.StoreAcknowledgement(batch, [this, batch = batch, done](Status status) {
+            executor_.Post([this, batch, done, status = std::move(status)] {
+              if (!status.ok()) return OnLogFailed(status.error()), done(*failed_);
+              heuristic_.erase(batch);
+              done({});
+            });
+          });
+        }
+        const Result<TxnView> closed = ClosedView(id);
+        if (!closed.ok()) return done(closed.error());
+        if (closed->state == GlobalTxnState::kHeuristic) return done({});  // Acknowledged already.
+        done(MakeError(Code::kFailedPrecondition,
+                       "the transaction is " + std::string(Name(closed->state)) +
+                           ", not HEURISTIC: there is nothing to acknowledge"));
+      },
+      done);
+}
+
+}  // namespace lockstep::coordinator

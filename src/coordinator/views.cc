@@ -1,0 +1,176 @@
+#include "coordinator/views.h"
+
+#include <iterator>
+#include <string>
+#include <utility>
+
+#include "coordinator/txn_id.h"
+
+namespace lockstep::coordinator {
+namespace {
+
+std::string Milliseconds(Duration duration) {
+  return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count()) +
+         " ms";
+}
+
+BranchView BranchOf(const txn::DecidedParticipant& participant) {
+  BranchView branch{.cluster = participant.prepared.name.cluster,
+                    .outcome = participant.outcome,
+                    .participant = participant.prepared.name};
+  return branch;
+}
+
+}  // namespace
+
+TxnView ViewOfDecision(const GlobalTxnId& id, const txn::Decision& decision) {
+  TxnView view;
+  view.id = id;
+  view.state = StateOf(decision);
+  if (const auto parts = ParseTxnId(id)) view.began_at = parts->birth;
+  for (const auto& participant : decision.participants) {
+    view.branches.push_back(BranchOf(participant));
+  }
+  return view;
+}
+
+TxnView PresumedAborted(const GlobalTxnId& id, WallTime began_at) {
+  TxnView view;
+  view.id = id;
+  view.state = txn::GlobalTxnState::kAborted;
+  view.began_at = began_at;
+  view.refusal.message = "no COMMIT decision was logged, so it is aborted; the reason is not kept";
+  return view;
+}
+
+std::vector<BranchView> BranchesOf(const BatchRunner& runner) {
+  std::vector<BranchView> branches;
+  for (std::size_t i = 0; i < runner.batch().participants.size(); ++i) {
+    const txn::BatchParticipant& participant = runner.batch().participants[i];
+    BranchView branch{.cluster = participant.cluster, .outcome = participant.outcome};
+    if (participant.prepared) branch.participant = participant.prepared->name;
+    if (const Resolver* resolver = runner.resolver(i)) {
+      branch.problem = resolver->resolution().problem;
+      branch.missing_markers = resolver->resolution().hanging;
+    }
+    branches.push_back(std::move(branch));
+  }
+  return branches;
+}
+
+InDoubtView InDoubtOf(const txn::Decision& decision) {
+  InDoubtView view{.batch = decision.batch,
+                   .decided_at = decision.decided_at,
+                   .members = decision.members,
+                   .state = StateOf(decision)};
+  for (const auto& participant : decision.participants) {
+    view.branches.push_back(BranchOf(participant));
+  }
+  return view;
+}
+
+InDoubtView InDoubtOf(const BatchRunner& runner, txn::GlobalTxnState state) {
+  return {.batch = runner.batch().id,
+          .decided_at = runner.decided_at(),
+          .members = runner.members(),
+          .state = state,
+          .branches = BranchesOf(runner)};
+}
+
+std::size_t Weight(const txn::BranchWork& work) {
+  std::size_t bytes = 0;
+  for (const txn::Record& record : work.records) bytes += txn::Weight(record);
+  for (const txn::GroupOffsets& group : work.offsets) {
+    bytes += group.group_id.size() + group.member_id.size();
+    for (const txn::OffsetToCommit& offset : group.offsets) {
+      bytes += sizeof(offset) + offset.partition.topic.size() + offset.metadata.size();
+    }
+  }
+  return bytes;
+}
+
+void Append(txn::BranchWork& to, txn::BranchWork more) {
+  std::move(more.records.begin(), more.records.end(), std::back_inserter(to.records));
+  std::move(more.offsets.begin(), more.offsets.end(), std::back_inserter(to.offsets));
+}
+
+Status CheckClustersConfigured(const std::vector<txn::Decision>& incomplete,
+                               const std::map<ClusterName, Cluster*>& clusters) {
+  std::map<ClusterName, int> missing;
+  for (const txn::Decision& decision : incomplete) {
+    for (const txn::DecidedParticipant& participant : decision.participants) {
+      if (participant.outcome != txn::ParticipantOutcome::kPending) continue;
+      const ClusterName& name = participant.prepared.name.cluster;
+      if (!clusters.contains(name)) ++missing[name];
+    }
+  }
+  if (missing.empty()) return {};
+  std::string text;
+  for (const auto& [name, count] : missing) {
+    text += (text.empty() ? "'" : ", '") + name.get() + "' (" + std::to_string(count) + ")";
+  }
+  return MakeError(Code::kFailedPrecondition,
+                   "committed transactions still wait to be completed on clusters that are not in "
+                   "the configuration: " +
+                       text + "; put them back, and remove them once nothing is in doubt there");
+}
+
+Status CheckOffsets(const txn::BranchWork& work) {
+  for (const txn::GroupOffsets& group : work.offsets) {
+    if (group.group_id.empty()) {
+      return MakeError(Code::kInvalidArgument, "offsets need the consumer group's id");
+    }
+    const bool member = group.generation >= 0 && !group.member_id.empty();
+    const bool no_member =
+        group.generation < 0 && group.member_id.empty() && !group.group_instance_id.has_value();
+    if (group.standalone ? !no_member : !member) {
+      return MakeError(Code::kInvalidArgument,
+                       "offsets of group '" + group.group_id +
+                           "' need its generation and member id, so that the broker can fence a "
+                           "stale consumer, or 'standalone' and neither");
+    }
+  }
+  return {};
+}
+
+Status CheckExpectedCluster(const Cluster& cluster, const KafkaClusterId& expected) {
+  const ClusterStatus status = cluster.status();
+  if (status.kafka_cluster_id == expected) return {};
+  if (status.kafka_cluster_id.get().empty()) {
+    return MakeError(Code::kUnavailable, "cluster '" + cluster.name().get() +
+                                             "' was not reached yet, so its Kafka cluster id "
+                                             "cannot be compared; retry later");
+  }
+  return MakeError(Code::kFailedPrecondition,
+                   "the consumer read from Kafka cluster '" + expected.get() + "', but cluster '" +
+                       cluster.name().get() + "' is '" + status.kafka_cluster_id.get() +
+                       "': its offsets do not belong there");
+}
+
+Error NotActive(txn::GlobalTxnState state) {
+  return MakeError(Code::kFailedPrecondition,
+                   "the transaction is " + std::string(Name(state)) + ", not ACTIVE");
+}
+
+Error BadTimeout(Duration timeout, Duration longest) {
+  return MakeError(Code::kInvalidArgument, "timeout " + Milliseconds(timeout) +
+                                               " is not between 1 ms and " + Milliseconds(longest) +
+                                               " (limits.transaction_timeout)");
+}
+
+Error UnknownCluster(const ClusterName& name, const std::map<ClusterName, Cluster*>& clusters) {
+  std::string known;
+  for (const auto& [cluster, unused] : clusters) {
+    known += (known.empty() ? "'" : ", '") + cluster.get() + "'";
+  }
+  return MakeError(Code::kInvalidArgument,
+                   "no cluster '" + name.get() + "' is configured; there are: " + known);
+}
+
+Error MalformedId(const GlobalTxnId& id) {
+  return MakeError(Code::kInvalidArgument, "'" + id.get().substr(0, 100) +
+                                               "' is not a transaction id; ids come from "
+                                               "BeginGlobalTxn");
+}
+
+}  // namespace lockstep::coordinator

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "base/result.h"
+#include "coordinator/coordinator.h"
+
+/// How the coordinator shows its transactions, and the words of its refusals: pure functions.
+namespace lockstep::coordinator {
+
+TxnView ViewOfDecision(const GlobalTxnId& id, const txn::Decision& decision);
+/// No record of a transaction of this log means ABORT.
+TxnView PresumedAborted(const GlobalTxnId& id, WallTime began_at);
+std::vector<BranchView> BranchesOf(const BatchRunner& runner);
+InDoubtView InDoubtOf(const txn::Decision& decision);
+InDoubtView InDoubtOf(const BatchRunner& runner, txn::GlobalTxnState state);
+
+std::size_t Weight(const txn::BranchWork& work);
+void Append(txn::BranchWork& to, txn::BranchWork more);
+
+/// Every cluster with a pending participant is configured.
+Status CheckClustersConfigured(const std::vector<txn::Decision>& incomplete,
+                               const std::map<ClusterName, Cluster*>& clusters);
+/// Group offsets name a group, and either its membership or `standalone`.
+Status CheckOffsets(const txn::BranchWork& work);
+/// The cluster is known to be the one that the caller's consumer saw.
+Status CheckExpectedCluster(const Cluster& cluster, const KafkaClusterId& expected);
+
+Error NotActive(txn::GlobalTxnState state);
+Error BadTimeout(Duration timeout, Duration longest);
+Error UnknownCluster(const ClusterName& name, const std::map<ClusterName, Cluster*>& clusters);
+Error MalformedId(const GlobalTxnId& id);
+
+}  // namespace lockstep::coordinator

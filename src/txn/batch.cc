@@ -1,0 +1,277 @@
+#include "txn/batch.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <initializer_list>
+#include <utility>
+
+namespace lockstep::txn {
+namespace {
+
+using Effects = std::vector<BatchEffect>;
+
+/// A condition that only a defect can break; the state must not go on from there.
+void Require(bool condition) {
+  if (!condition) std::abort();
+}
+
+void MoveTo(Batch& batch, BatchPhase to) {
+  Require(IsValidTransition(batch.phase, to));
+  batch.phase = to;
+}
+
+bool HasBegun(const BatchParticipant& participant) {
+  return participant.phase != ParticipantPhase::kReadOnly;
+}
+
+void FinishIfReleased(Batch& batch) {
+  const bool all =
+      std::all_of(batch.participants.begin(), batch.participants.end(),
+                  [](const auto& p) { return p.phase == ParticipantPhase::kReleased; });
+  if (all) MoveTo(batch, BatchPhase::kDone);
+}
+
+/// Read-only participants have nothing to end: their part is over with the decision.
+void ReleaseReadOnly(Batch& batch, Effects& effects) {
+  for (std::size_t i = 0; i < batch.participants.size(); ++i) {
+    BatchParticipant& participant = batch.participants[i];
+    if (participant.phase != ParticipantPhase::kReadOnly) continue;
+    participant.phase = ParticipantPhase::kReleased;
+    effects.push_back(ReleaseParticipant{i});
+  }
+}
+
+Effects StartAborting(Batch& batch, Refusal why) {
+  MoveTo(batch, BatchPhase::kAborting);
+  batch.refusal = std::move(why);
+  Effects effects;
+  for (std::size_t i = 0; i < batch.participants.size(); ++i) {
+    BatchParticipant& participant = batch.participants[i];
+    if (!HasBegun(participant)) continue;
+    participant.phase = ParticipantPhase::kEnding;
+    effects.push_back(EndParticipant{i, Direction::kAbort});
+  }
+  // Presumed abort: nothing was and nothing will be decided, so this is already the truth.
+  batch.announced = true;
+  effects.push_back(AnnounceOutcome{GlobalTxnState::kAborted});
+  ReleaseReadOnly(batch, effects);
+  FinishIfReleased(batch);
+  return effects;
+}
+
+/// The outcome that may be told now, if any. COMMITTED may be told as soon as it is known: were the
+/// completions lost, recovery would find the same. What a later look might not show again, an
+/// aborted or unknowable participant, is told only once it is durable.
+std::optional<GlobalTxnState> FinalOutcome(const Batch& batch) {
+  bool heuristic = false;
+  bool durable = true;
+  for (const BatchParticipant& participant : batch.participants) {
+    if (participant.outcome == ParticipantOutcome::kPending) return std::nullopt;
+    heuristic |= participant.outcome != ParticipantOutcome::kCommitted;
+    durable &= participant.phase == ParticipantPhase::kReleased;
+  }
+  if (!heuristic) return GlobalTxnState::kCommitted;
+  if (!durable) return std::nullopt;
+  return GlobalTxnState::kHeuristic;
+}
+
+void AnnounceIfFinal(Batch& batch, Effects& effects) {
+  if (batch.announced) return;
+  if (const auto outcome = FinalOutcome(batch)) {
+    batch.announced = true;
+    effects.push_back(AnnounceOutcome{*outcome});
+  }
+}
+
+Effects StartCommitting(Batch& batch) {
+  MoveTo(batch, BatchPhase::kCommitting);
+  Effects effects{AnnounceDecided{}};
+  for (std::size_t i = 0; i < batch.participants.size(); ++i) {
+    BatchParticipant& participant = batch.participants[i];
+    if (participant.phase != ParticipantPhase::kYes) continue;
+    participant.phase = ParticipantPhase::kEnding;
+    effects.push_back(EndParticipant{i, Direction::kCommit});
+  }
+  ReleaseReadOnly(batch, effects);
+  AnnounceIfFinal(batch, effects);
+  FinishIfReleased(batch);
+  return effects;
+}
+
+void Record(BatchParticipant& participant, const Vote& vote) {
+  switch (vote.kind) {
+    case Vote::Kind::kYes:
+      participant.phase = ParticipantPhase::kYes;
+      participant.prepared = vote.prepared;
+      participant.deadline = vote.deadline;
+      break;
+    case Vote::Kind::kReadOnly:
+      participant.phase = ParticipantPhase::kReadOnly;
+      participant.outcome = ParticipantOutcome::kCommitted;
+      break;
+    case Vote::Kind::kNo:
+      participant.phase = ParticipantPhase::kNo;
+      break;
+  }
+}
+
+Effects DecideIfAllVoted(Batch& batch, const VoteArrived& event) {
+  const bool all = std::all_of(batch.participants.begin(), batch.participants.end(),
+                               [](const auto& participant) {
+                                 return participant.phase == ParticipantPhase::kYes ||
+                                        participant.phase == ParticipantPhase::kReadOnly;
+                               });
+  if (!all) return {};
+  for (const BatchParticipant& participant : batch.participants) {
+    if (participant.phase != ParticipantPhase::kYes) continue;
+    if (event.now + event.deadline_margin < participant.deadline) continue;
+    return StartAborting(batch,
+                         Refusal{AbortReason::kDeadlineTooClose, participant.cluster,
+                                 "too little of Kafka's transaction timeout was left on cluster '" +
+                                     participant.cluster.get() +
+                                     "' to promise COMMIT; raise its transaction_timeout",
+                                 true});
+  }
+  MoveTo(batch, BatchPhase::kDeciding);
+  return {StoreDecision{}};
+}
+
+Effects On(Batch& batch, const VoteArrived& event) {
+  Require(event.participant < batch.participants.size());
+  BatchParticipant& participant = batch.participants[event.participant];
+  if (batch.phase == BatchPhase::kAborting || batch.phase == BatchPhase::kDone) {
+    return {};  // Abort won while it was on its way; its end was asked for already.
+  }
+  Require(batch.phase == BatchPhase::kPreparing);
+  Require(participant.phase == ParticipantPhase::kPreparing);
+  Record(participant, event.vote);
+  if (event.vote.kind == Vote::Kind::kNo) return StartAborting(batch, event.vote.refusal);
+  return DecideIfAllVoted(batch, event);
+}
+
+Effects On(Batch& batch, const AbortWanted& event) {
+  if (batch.phase != BatchPhase::kPreparing) return {};  // Decided, or aborting anyway.
+  return StartAborting(batch, event.why);
+}
+
+Effects On(Batch& batch, const DecisionStored&) { return StartCommitting(batch); }
+
+Effects On(Batch& batch, const ParticipantEnded& event) {
+  Require(event.participant < batch.participants.size());
+  Require(event.outcome != ParticipantOutcome::kPending);
+  BatchParticipant& participant = batch.participants[event.participant];
+  Require(participant.phase == ParticipantPhase::kEnding);
+  participant.outcome = event.outcome;
+  Effects effects;
+  if (batch.phase == BatchPhase::kAborting) {
+    participant.phase = ParticipantPhase::kReleased;  // Never decided: nothing to make durable.
+    effects.push_back(ReleaseParticipant{event.participant});
+    FinishIfReleased(batch);
+    return effects;
+  }
+  Require(batch.phase == BatchPhase::kCommitting);
+  participant.phase = ParticipantPhase::kEnded;
+  effects.push_back(StoreCompletion{event.participant, event.outcome});
+  AnnounceIfFinal(batch, effects);
+  return effects;
+}
+
+Effects On(Batch& batch, const CompletionStored& event) {
+  Require(batch.phase == BatchPhase::kCommitting);
+  Require(event.participant < batch.participants.size());
+  BatchParticipant& participant = batch.participants[event.participant];
+  Require(participant.phase == ParticipantPhase::kEnded);
+  participant.phase = ParticipantPhase::kReleased;
+  Effects effects{ReleaseParticipant{event.participant}};
+  AnnounceIfFinal(batch, effects);
+  FinishIfReleased(batch);
+  return effects;
+}
+
+}  // namespace
+
+std::string_view Name(BatchPhase phase) {
+  switch (phase) {
+    case BatchPhase::kPreparing:
+      return "preparing";
+    case BatchPhase::kDeciding:
+      return "deciding";
+    case BatchPhase::kCommitting:
+      return "committing";
+    case BatchPhase::kAborting:
+      return "aborting";
+    case BatchPhase::kDone:
+      return "done";
+  }
+  std::abort();
+}
+
+bool IsValidTransition(BatchPhase from, BatchPhase to) {
+  switch (to) {
+    case BatchPhase::kPreparing:
+      return false;
+    case BatchPhase::kDeciding:
+      return from == BatchPhase::kPreparing;
+    case BatchPhase::kCommitting:
+      return from == BatchPhase::kDeciding;
+    case BatchPhase::kAborting:
+      return from == BatchPhase::kPreparing;
+    case BatchPhase::kDone:
+      return from == BatchPhase::kCommitting || from == BatchPhase::kAborting;
+  }
+  std::abort();
+}
+
+Batch NewBatch(BatchId id, const std::vector<ClusterName>& clusters) {
+  Batch batch;
+  batch.id = id;
+  for (const ClusterName& cluster : clusters) {
+    batch.participants.push_back(BatchParticipant{.cluster = cluster});
+  }
+  // Nothing was written anywhere: there is nobody to wait for, but the decision is still stored, so
+  // that COMMITTED stays the answer after a crash.
+  if (clusters.empty()) batch.phase = BatchPhase::kDeciding;
+  return batch;
+}
+
+Batch RecoveredBatch(const Decision& decision) {
+  Batch batch;
+  batch.id = decision.batch;
+  batch.phase = BatchPhase::kDeciding;
+  for (const DecidedParticipant& decided : decision.participants) {
+    BatchParticipant participant{.cluster = decided.prepared.name.cluster,
+                                 .phase = ParticipantPhase::kYes,
+                                 .prepared = decided.prepared,
+                                 .outcome = decided.outcome};
+    // A completion that was read back is durable.
+    if (decided.outcome != ParticipantOutcome::kPending) {
+      participant.phase = ParticipantPhase::kReleased;
+    }
+    batch.participants.push_back(std::move(participant));
+  }
+  return batch;
+}
+
+std::vector<BatchEffect> Step(Batch& batch, const BatchEvent& event) {
+  return std::visit([&](const auto& e) { return On(batch, e); }, event);
+}
+
+Decision DecisionOf(const Batch& batch, std::vector<GlobalTxnId> members, WallTime now) {
+  Require(batch.phase == BatchPhase::kDeciding);
+  Decision decision{.batch = batch.id, .decided_at = now, .members = std::move(members)};
+  for (const BatchParticipant& participant : batch.participants) {
+    if (participant.phase == ParticipantPhase::kReadOnly) continue;
+    Require(participant.prepared.has_value());
+    decision.participants.push_back(DecidedParticipant{.prepared = *participant.prepared});
+  }
+  return decision;
+}
+
+std::uint32_t IndexInDecision(const Batch& batch, std::size_t participant) {
+  Require(participant < batch.participants.size() && batch.participants[participant].prepared);
+  const auto end = batch.participants.begin() + static_cast<std::ptrdiff_t>(participant);
+  return static_cast<std::uint32_t>(std::count_if(
+      batch.participants.begin(), end, [](const auto& p) { return p.prepared.has_value(); }));
+}
+
+}  // namespace lockstep::txn

@@ -1,0 +1,216 @@
+#include "txn/resolve.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <utility>
+
+namespace lockstep::txn {
+namespace {
+
+using Effects = std::vector<ResolveEffect>;
+using std::chrono::milliseconds;
+
+void Require(bool condition) {
+  if (!condition) std::abort();
+}
+
+bool SameTransaction(const ParticipantName& name, const TxnDescription& d, int epochs_later) {
+  return d.producer_id == name.producer_id &&
+         d.producer_epoch.get() == name.producer_epoch.get() + epochs_later &&
+         d.start_time_ms == name.start_time_ms;
+}
+
+/// Fast at first, since a transaction in doubt holds back every read_committed reader; then slow
+/// enough not to burden a cluster that is in trouble.
+Duration Backoff(int attempt) {
+  constexpr milliseconds kFirst{5};
+  constexpr milliseconds kLongest{2'000};
+  milliseconds delay = kFirst;
+  for (int i = 1; i < attempt && delay < kLongest; ++i) delay *= 2;
+  return std::min(delay, kLongest);
+}
+
+Effects WaitThen(Resolution& r, ResolvePhase resume) {
+  r.phase = ResolvePhase::kWaiting;
+  r.resume = resume;
+  ++r.attempt;
+  return {Wait{Backoff(r.attempt)}};
+}
+
+Effects Failed(Resolution& r, const Error& error) {
+  r.problem = error.message;
+  return WaitThen(r, r.phase);
+}
+
+Effects Enter(Resolution& r, ResolvePhase phase) {
+  r.phase = phase;
+  switch (phase) {
+    case ResolvePhase::kDescribing:
+      return {AskDescribe{}};
+    case ResolvePhase::kEnding:
+      return {SendEndTxn{}};
+    case ResolvePhase::kReadingMarkers:
+      return {ReadMarkers{}};
+    case ResolvePhase::kCheckingMarkers:
+      return {CheckMarkers{}};
+    case ResolvePhase::kWaiting:
+    case ResolvePhase::kConcluded:
+      break;
+  }
+  std::abort();
+}
+
+Effects ConcludeWith(Resolution& r, ParticipantOutcome outcome, std::string problem) {
+  r.phase = ResolvePhase::kConcluded;
+  r.outcome = outcome;
+  r.problem = std::move(problem);
+  r.hanging.clear();
+  return {Conclude{outcome}};
+}
+
+Effects CommittedByBrokersWord(Resolution& r) {
+  if (!r.check_markers) return ConcludeWith(r, ParticipantOutcome::kCommitted, "");
+  return Enter(r, ResolvePhase::kCheckingMarkers);
+}
+
+Effects On(Resolution& r, const Described& event) {
+  Require(r.phase == ResolvePhase::kDescribing);
+  if (!event.answer.ok()) return Failed(r, event.answer.error());
+  switch (Judge(r.participant.name, *event.answer)) {
+    case Verdict::kCommitted:
+      return CommittedByBrokersWord(r);
+    case Verdict::kAborted:
+      return ConcludeWith(r, ParticipantOutcome::kAborted,
+                          "the broker aborted the transaction after COMMIT was decided (state " +
+                              std::string(Name(event.answer->state)) + ")");
+    case Verdict::kOngoing:
+      return Enter(r, ResolvePhase::kEnding);
+    case Verdict::kAskAgain:
+      r.problem = "the transaction coordinator shows the state " +
+                  std::string(Name(event.answer->state)) + ": waiting for it to change";
+      return WaitThen(r, ResolvePhase::kDescribing);
+    case Verdict::kProvesNothing:
+      return Enter(r, ResolvePhase::kReadingMarkers);
+  }
+  std::abort();
+}
+
+Effects On(Resolution& r, const EndTxnAnswered& event) {
+  Require(r.phase == ResolvePhase::kEnding);
+  if (event.answer.ok()) return Enter(r, ResolvePhase::kDescribing);
+  // Whatever the error says, it is no outcome: look again, a little later.
+  r.problem = event.answer.error().message;
+  return WaitThen(r, ResolvePhase::kDescribing);
+}
+
+Effects On(Resolution& r, const MarkersRead& event) {
+  Require(r.phase == ResolvePhase::kReadingMarkers);
+  if (!event.answer.ok()) return Failed(r, event.answer.error());
+  Require(event.answer->size() == r.participant.evidence.size());
+  switch (JudgeMarkers(*event.answer)) {
+    case ParticipantOutcome::kCommitted:
+      return CommittedByBrokersWord(r);
+    case ParticipantOutcome::kAborted:
+      return ConcludeWith(r, ParticipantOutcome::kAborted,
+                          "an ABORT marker stands behind the records of a decided transaction");
+    case ParticipantOutcome::kUnknown:
+    case ParticipantOutcome::kPending:
+      return ConcludeWith(r, ParticipantOutcome::kUnknown,
+                          "the coordinator no longer knows the transaction, and no end-of-"
+                          "transaction marker of it is left to read");
+  }
+  std::abort();
+}
+
+Effects On(Resolution& r, const MarkersChecked& event) {
+  Require(r.phase == ResolvePhase::kCheckingMarkers);
+  if (!event.hanging.ok()) return Failed(r, event.hanging.error());
+  if (event.hanging->empty()) return ConcludeWith(r, ParticipantOutcome::kCommitted, "");
+  r.hanging = *event.hanging;
+  std::string where;
+  for (const TopicPartition& tp : r.hanging) where += (where.empty() ? "" : ", ") + ToString(tp);
+  r.problem =
+      "the broker says committed, but the last stable offset has not passed the records on " +
+      where +
+      ": its markers may be lost (KAFKA-20734); if this stays, repair-markers "
+      "writes them";
+  return WaitThen(r, ResolvePhase::kCheckingMarkers);
+}
+
+Effects On(Resolution& r, const WaitOver&) {
+  Require(r.phase == ResolvePhase::kWaiting);
+  return Enter(r, r.resume);
+}
+
+}  // namespace
+
+std::string_view Name(KafkaTxnState state) {
+  switch (state) {
+    case KafkaTxnState::kEmpty:
+      return "Empty";
+    case KafkaTxnState::kOngoing:
+      return "Ongoing";
+    case KafkaTxnState::kPrepareCommit:
+      return "PrepareCommit";
+    case KafkaTxnState::kPrepareAbort:
+      return "PrepareAbort";
+    case KafkaTxnState::kCompleteCommit:
+      return "CompleteCommit";
+    case KafkaTxnState::kCompleteAbort:
+      return "CompleteAbort";
+    case KafkaTxnState::kDead:
+      return "Dead";
+    case KafkaTxnState::kPrepareEpochFence:
+      return "PrepareEpochFence";
+    case KafkaTxnState::kUnknown:
+      return "Unknown";
+  }
+  std::abort();
+}
+
+Verdict Judge(const ParticipantName& name, const TxnDescription& description) {
+  if (!description.exists) return Verdict::kProvesNothing;
+  const bool same = SameTransaction(name, description, 0);
+  switch (description.state) {
+    case KafkaTxnState::kOngoing:
+      return same ? Verdict::kOngoing : Verdict::kProvesNothing;
+    case KafkaTxnState::kPrepareCommit:
+    case KafkaTxnState::kCompleteCommit:
+      return same ? Verdict::kCommitted : Verdict::kProvesNothing;
+    case KafkaTxnState::kPrepareAbort:
+    case KafkaTxnState::kCompleteAbort:
+      // A time-out or a fence bumps the epoch as it aborts.
+      return same || SameTransaction(name, description, 1) ? Verdict::kAborted
+                                                           : Verdict::kProvesNothing;
+    case KafkaTxnState::kEmpty:
+      return Verdict::kProvesNothing;
+    case KafkaTxnState::kDead:               // Being removed: not found next.
+    case KafkaTxnState::kPrepareEpochFence:  // Being fenced: PrepareAbort next.
+    case KafkaTxnState::kUnknown:
+      return Verdict::kAskAgain;
+  }
+  std::abort();
+}
+
+ParticipantOutcome JudgeMarkers(const std::vector<MarkerFound>& found) {
+  const bool commit = std::count(found.begin(), found.end(), MarkerFound::kCommit) > 0;
+  const bool abort = std::count(found.begin(), found.end(), MarkerFound::kAbort) > 0;
+  // Both would be a transaction torn inside one cluster: no single word for it is true.
+  if (commit == abort) return ParticipantOutcome::kUnknown;
+  return commit ? ParticipantOutcome::kCommitted : ParticipantOutcome::kAborted;
+}
+
+std::vector<ResolveEffect> StartFromUnknown(Resolution& resolution) {
+  return Enter(resolution, ResolvePhase::kDescribing);
+}
+
+std::vector<ResolveEffect> StartFromCommitted(Resolution& resolution) {
+  return CommittedByBrokersWord(resolution);
+}
+
+std::vector<ResolveEffect> Step(Resolution& resolution, const ResolveEvent& event) {
+  return std::visit([&](const auto& e) { return On(resolution, e); }, event);
+}
+
+}  // namespace lockstep::txn
