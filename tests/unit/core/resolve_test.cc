@@ -1,0 +1,171 @@
+// What a broker's answers prove about a decided participant, and the loop that asks.
+
+#include "txn/resolve.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep::txn {
+namespace {
+
+constexpr std::int64_t kStart = 1'700'000'000'000;
+
+ParticipantName Name() {
+  return {.cluster = ClusterName("a"),
+          .transactional_id = TransactionalId("id"),
+          .producer_id = ProducerId(7),
+          .producer_epoch = ProducerEpoch(3),
+          .start_time_ms = kStart};
+}
+
+TxnDescription Shows(KafkaTxnState state, std::int16_t epoch = 3, std::int64_t start = kStart,
+                     std::int64_t pid = 7) {
+  return {.exists = true,
+          .state = state,
+          .producer_id = ProducerId(pid),
+          .producer_epoch = ProducerEpoch(epoch),
+          .start_time_ms = start};
+}
+
+Resolution NewResolution(bool check_markers = false) {
+  Resolution resolution;
+  resolution.participant = {.name = Name(), .evidence = {{{"orders", 1}, 10}}};
+  resolution.check_markers = check_markers;
+  return resolution;
+}
+
+template <typename Effect>
+bool Is(const std::vector<ResolveEffect>& effects) {
+  return effects.size() == 1 && std::holds_alternative<Effect>(effects[0]);
+}
+
+Error Unavailable() { return MakeError(Code::kUnavailable, "no broker", Effect::kUnknown); }
+
+TEST(JudgeTest, OurOwnTransaction) {
+  EXPECT_EQ(Judge(Name(), Shows(KafkaTxnState::kOngoing)), Verdict::kOngoing);
+  EXPECT_EQ(Judge(Name(), Shows(KafkaTxnState::kPrepareCommit)), Verdict::kCommitted);
+  EXPECT_EQ(Judge(Name(), Shows(KafkaTxnState::kCompleteCommit)), Verdict::kCommitted);
+  EXPECT_EQ(Judge(Name(), Shows(KafkaTxnState::kPrepareAbort)), Verdict::kAborted);
+  EXPECT_EQ(Judge(Name(), Shows(KafkaTxnState::kCompleteAbort)), Verdict::kAborted);
+  EXPECT_EQ(Judge(Name(), Shows(KafkaTxnState::kEmpty)), Verdict::kProvesNothing);
+}
+
+TEST(JudgeTest, ATimeOutOrFenceAbortsUnderTheNextEpoch) {
+  EXPECT_EQ(Judge(Name(), Shows(KafkaTxnState::kPrepareAbort, 4)), Verdict::kAborted);
+  EXPECT_EQ(Judge(Name(), Shows(KafkaTxnState::kCompleteAbort, 4)), Verdict::kAborted);
+  EXPECT_EQ(Judge(Name(), Shows(KafkaTxnState::kCompleteCommit, 4)), Verdict::kProvesNothing);
+  EXPECT_EQ(Judge(Name(), Shows(KafkaTxnState::kOngoing, 4)), Verdict::kProvesNothing);
+}
+
+TEST(JudgeTest, AnotherTransactionUnderTheSameIdProvesNothing) {
+  for (const auto state :
+       {KafkaTxnState::kOngoing, KafkaTxnState::kPrepareCommit, KafkaTxnState::kCompleteCommit,
+        KafkaTxnState::kPrepareAbort, KafkaTxnState::kCompleteAbort, KafkaTxnState::kEmpty}) {
+    EXPECT_EQ(Judge(Name(), Shows(state, 3, kStart + 1)), Verdict::kProvesNothing) << "start time";
+    EXPECT_EQ(Judge(Name(), Shows(state, 3, kStart, 8)), Verdict::kProvesNothing) << "producer id";
+    EXPECT_EQ(Judge(Name(), Shows(state, 5)), Verdict::kProvesNothing) << "later epoch";
+    EXPECT_EQ(Judge(Name(), Shows(state, 2)), Verdict::kProvesNothing) << "earlier epoch";
+  }
+  EXPECT_EQ(Judge(Name(), TxnDescription{}), Verdict::kProvesNothing) << "id not found";
+}
+
+TEST(JudgeTest, AStateThatWillPassIsAskedAgain) {
+  for (const auto state :
+       {KafkaTxnState::kDead, KafkaTxnState::kPrepareEpochFence, KafkaTxnState::kUnknown}) {
+    EXPECT_EQ(Judge(Name(), Shows(state)), Verdict::kAskAgain);
+    EXPECT_EQ(Judge(Name(), Shows(state, 9)), Verdict::kAskAgain);
+  }
+}
+
+TEST(JudgeMarkersTest, OneMarkerIsEnoughNoneOrBothAreNot) {
+  using M = MarkerFound;
+  EXPECT_EQ(JudgeMarkers({M::kNone, M::kCommit}), ParticipantOutcome::kCommitted);
+  EXPECT_EQ(JudgeMarkers({M::kAbort, M::kNone}), ParticipantOutcome::kAborted);
+  EXPECT_EQ(JudgeMarkers({M::kNone, M::kNone}), ParticipantOutcome::kUnknown);
+  EXPECT_EQ(JudgeMarkers({}), ParticipantOutcome::kUnknown);
+  EXPECT_EQ(JudgeMarkers({M::kCommit, M::kAbort}), ParticipantOutcome::kUnknown);
+}
+
+TEST(ResolveTest, OpenIsEndedAndDescribedAgain) {
+  Resolution r = NewResolution();
+  EXPECT_TRUE(Is<AskDescribe>(StartFromUnknown(r)));
+  EXPECT_TRUE(Is<SendEndTxn>(Step(r, Described{Shows(KafkaTxnState::kOngoing)})));
+  EXPECT_TRUE(Is<AskDescribe>(Step(r, EndTxnAnswered{Status()})));
+  EXPECT_TRUE(Is<Conclude>(Step(r, Described{Shows(KafkaTxnState::kPrepareCommit)})));
+  EXPECT_EQ(r.outcome, ParticipantOutcome::kCommitted);
+}
+
+TEST(ResolveTest, AnErrorFromEndTxnIsNoOutcome) {
+  for (const Code code : {Code::kFenced, Code::kUnavailable, Code::kFailedPrecondition,
+                          Code::kPermissionDenied, Code::kInternal}) {
+    Resolution r = NewResolution();
+    StartFromUnknown(r);
+    Step(r, Described{Shows(KafkaTxnState::kOngoing)});
+    EXPECT_TRUE(Is<Wait>(Step(r, EndTxnAnswered{MakeError(code, "it failed")})));
+    EXPECT_EQ(r.problem, "it failed");
+    EXPECT_TRUE(Is<AskDescribe>(Step(r, WaitOver{})));
+    EXPECT_EQ(r.outcome, ParticipantOutcome::kPending);
+  }
+}
+
+TEST(ResolveTest, AnUnreachableBrokerIsAskedForEverWithBackoff) {
+  Resolution r = NewResolution();
+  StartFromUnknown(r);
+  Duration last{};
+  for (int i = 0; i < 30; ++i) {
+    const auto effects = Step(r, Described{Unavailable()});
+    ASSERT_TRUE(Is<Wait>(effects));
+    const Duration wait = std::get<Wait>(effects[0]).duration;
+    EXPECT_GE(wait, last);
+    EXPECT_LE(wait, std::chrono::seconds(2));
+    last = wait;
+    ASSERT_TRUE(Is<AskDescribe>(Step(r, WaitOver{})));
+  }
+  EXPECT_GE(last, std::chrono::seconds(1));
+}
+
+TEST(ResolveTest, WhereDescribeProvesNothingTheMarkersTell) {
+  const std::vector<std::pair<MarkerFound, ParticipantOutcome>> cases = {
+      {MarkerFound::kCommit, ParticipantOutcome::kCommitted},
+      {MarkerFound::kAbort, ParticipantOutcome::kAborted},
+      {MarkerFound::kNone, ParticipantOutcome::kUnknown}};
+  for (const auto& [marker, outcome] : cases) {
+    Resolution r = NewResolution();
+    StartFromUnknown(r);
+    ASSERT_TRUE(Is<ReadMarkers>(Step(r, Described{TxnDescription{}})));
+    ASSERT_TRUE(Is<Wait>(Step(r, MarkersRead{Unavailable()})));
+    ASSERT_TRUE(Is<ReadMarkers>(Step(r, WaitOver{})));
+    ASSERT_TRUE(Is<Conclude>(Step(r, MarkersRead{std::vector{marker}})));
+    EXPECT_EQ(r.outcome, outcome);
+  }
+}
+
+TEST(ResolveTest, MissingMarkersKeepItInDoubtAndAreNamed) {
+  Resolution r = NewResolution(true);
+  ASSERT_TRUE(Is<CheckMarkers>(StartFromCommitted(r)));
+  ASSERT_TRUE(Is<Wait>(Step(r, MarkersChecked{std::vector<TopicPartition>{{"orders", 1}}})));
+  EXPECT_EQ(r.outcome, ParticipantOutcome::kPending);
+  EXPECT_NE(r.problem.find("orders-1"), std::string::npos);
+  EXPECT_EQ(r.hanging.size(), 1u);
+  ASSERT_TRUE(Is<CheckMarkers>(Step(r, WaitOver{})));
+  ASSERT_TRUE(Is<Conclude>(Step(r, MarkersChecked{std::vector<TopicPartition>{}})));
+  EXPECT_EQ(r.outcome, ParticipantOutcome::kCommitted);
+  EXPECT_TRUE(r.hanging.empty());
+  EXPECT_TRUE(r.problem.empty());
+}
+
+TEST(ResolveTest, WithoutThatHazardTheLanesOwnAnswerIsEnough) {
+  Resolution r = NewResolution();
+  EXPECT_TRUE(Is<Conclude>(StartFromCommitted(r)));
+  EXPECT_EQ(r.outcome, ParticipantOutcome::kCommitted);
+}
+
+TEST(ResolveTest, AnAbortedParticipantIsSaidAloud) {
+  Resolution r = NewResolution();
+  StartFromUnknown(r);
+  Step(r, Described{Shows(KafkaTxnState::kCompleteAbort, 4)});
+  EXPECT_EQ(r.outcome, ParticipantOutcome::kAborted);
+  EXPECT_NE(r.problem.find("CompleteAbort"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lockstep::txn
