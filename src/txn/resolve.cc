@@ -21,21 +21,28 @@ bool SameTransaction(const ParticipantName& name, const TxnDescription& d, int e
          d.start_time_ms == name.start_time_ms;
 }
 
-/// Fast at first, since a transaction in doubt holds back every read_committed reader; then slow
-/// enough not to burden a cluster that is in trouble.
-Duration Backoff(int attempt) {
-  constexpr milliseconds kFirst{5};
+/// Doubles every `each` attempts. Fast at first, since a transaction in doubt holds back every
+/// read_committed reader; then slow enough not to burden a cluster that is in trouble.
+Duration Backoff(milliseconds first, int each, int attempt) {
   constexpr milliseconds kLongest{2'000};
-  milliseconds delay = kFirst;
-  for (int i = 1; i < attempt && delay < kLongest; ++i) delay *= 2;
+  milliseconds delay = first;
+  for (int i = each; i < attempt && delay < kLongest; i += each) delay *= 2;
   return std::min(delay, kLongest);
 }
 
-Effects WaitThen(Resolution& r, ResolvePhase resume) {
+Effects WaitThen(Resolution& r, ResolvePhase resume, Duration delay) {
   r.phase = ResolvePhase::kWaiting;
   r.resume = resume;
-  ++r.attempt;
-  return {Wait{Backoff(r.attempt)}};
+  return {Wait{delay}};
+}
+
+Effects WaitThen(Resolution& r, ResolvePhase resume) {
+  return WaitThen(r, resume, Backoff(milliseconds(5), 1, ++r.attempt));
+}
+
+/// Markers follow the broker's answer within a few milliseconds, and a client may be waiting.
+Effects WaitForMarkers(Resolution& r) {
+  return WaitThen(r, ResolvePhase::kCheckingMarkers, Backoff(milliseconds(1), 4, ++r.attempt));
 }
 
 Effects Failed(Resolution& r, const Error& error) {
@@ -127,6 +134,9 @@ Effects On(Resolution& r, const MarkersChecked& event) {
   Require(r.phase == ResolvePhase::kCheckingMarkers);
   if (!event.hanging.ok()) return Failed(r, event.hanging.error());
   if (event.hanging->empty()) return ConcludeWith(r, ParticipantOutcome::kCommitted, "");
+  // After some 120 ms of looking they are late enough to be named, and to be repaired.
+  constexpr int kLate = 20;
+  if (r.attempt < kLate) return WaitForMarkers(r);
   r.hanging = *event.hanging;
   std::string where;
   for (const TopicPartition& tp : r.hanging) where += (where.empty() ? "" : ", ") + ToString(tp);
@@ -135,7 +145,7 @@ Effects On(Resolution& r, const MarkersChecked& event) {
       where +
       ": its markers may be lost (KAFKA-20734); if this stays, repair-markers "
       "writes them";
-  return WaitThen(r, ResolvePhase::kCheckingMarkers);
+  return WaitForMarkers(r);
 }
 
 Effects On(Resolution& r, const WaitOver&) {

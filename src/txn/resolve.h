@@ -80,7 +80,7 @@ struct Resolution {
   int attempt = 0;                                  ///< Failures and waits in a row, for backoff.
   ParticipantOutcome outcome = ParticipantOutcome::kPending;
   std::string problem;  ///< Why it is still in doubt, for people; empty while all goes well.
-  std::vector<TopicPartition> hanging;  ///< Partitions whose markers are missing.
+  std::vector<TopicPartition> hanging;  ///< Partitions whose markers are late, or lost.
 };
 
 struct Described {
