@@ -5,7 +5,7 @@
 
 Prints progress, every failure with its output as it happens, and a summary; ctest's own closing line
 is the last. Exit status 1 if a test failed, was skipped, disabled or not run, or if none ran. ctest
-alone calls a run good in which tests were skipped; programs that hold many tests in one process are
+alone calls a run good in which tests were skipped. Programs that hold many tests in one process are
 looked into, for GoogleTest says in its output what it skipped.
 """
 
@@ -26,6 +26,7 @@ PROGRESS_SECONDS = 15
 STARTED = re.compile(r"^ *Start +\d+: (\S+)")
 FINISHED = re.compile(r"^ *(\d+)/(\d+) Test +#\d+: (\S+)")
 CLOSING = re.compile(r"^\d+% tests passed, \d+ tests? failed out of \d+")
+NOISE = re.compile(r"Internal ctest|Test project |Total Test time|Label Time|\S+ += .* sec\*proc")
 SKIPPED_INSIDE = re.compile(r"^\[  SKIPPED \] (\S+)|YOU HAVE (\d+) DISABLED TESTS?", re.MULTILINE)
 NOT_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
@@ -44,7 +45,8 @@ class Report:
         slowest = sorted(self.seconds, key=lambda name: -self.seconds[name])[:3]
         times = ", ".join(f"{name} {self.seconds[name]:.1f} s" for name in slowest)
         counts = f"{self.passed} passed, {len(self.failed)} failed, {len(self.not_run)} not run"
-        return ([f"{counts}; slowest: {times or 'none'}"] + [f"failed: {name}" for name in self.failed]
+        return ([f"{counts}; slowest: {times or 'none'}"]
+                + [f"failed: {name}" for name in self.failed]
                 + [f"NOT RUN, which counts as failed: {name}" for name in self.not_run])
 
 
@@ -110,12 +112,12 @@ def run(build: Path, arguments: list[str]) -> int:
                         print(line, flush=True)
                 elif CLOSING.match(line):
                     closing = line
-                elif line and not line.startswith(("Internal ctest", "Test project ", "Total Test time")):
+                elif line and not NOISE.match(line):
                     print(line, flush=True)
             if time.monotonic() - told >= PROGRESS_SECONDS:
                 told = time.monotonic()
-                print(f"    {int(told - began) // 60}:{int(told - began) % 60:02d}  {done} tests, now {running}",
-                      flush=True)
+                minutes, seconds = divmod(int(told - began), 60)
+                print(f"    {minutes}:{seconds:02d}  {done} tests, now {running}", flush=True)
     finally:
         process.terminate()
         status = process.wait()
