@@ -1,0 +1,339 @@
+#include "log/record_codec.h"
+
+#include <cstdlib>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "lockstep/v1/log.pb.h"
+
+namespace lockstep::log {
+namespace {
+
+namespace proto = lockstep::v1::log;
+
+using Kind = proto::Record::KindCase;
+
+constexpr std::size_t kLogIdDigits = 16;
+
+// ---- Encoding ------------------------------------------------------------------------------------
+
+proto::Protocol ToProto(txn::EndTxnProtocol protocol) {
+  switch (protocol) {
+    case txn::EndTxnProtocol::kTv1: return proto::PROTOCOL_TV1;
+    case txn::EndTxnProtocol::kTv2: return proto::PROTOCOL_TV2;
+  }
+  std::abort();
+}
+
+proto::Outcome ToProto(txn::ParticipantOutcome outcome) {
+  switch (outcome) {
+    case txn::ParticipantOutcome::kPending: return proto::OUTCOME_PENDING;
+    case txn::ParticipantOutcome::kCommitted: return proto::OUTCOME_COMMITTED;
+    case txn::ParticipantOutcome::kAborted: return proto::OUTCOME_ABORTED;
+    case txn::ParticipantOutcome::kUnknown: return proto::OUTCOME_UNKNOWN;
+  }
+  std::abort();
+}
+
+void Fill(const txn::DecidedParticipant& from, proto::Participant& to) {
+  const txn::ParticipantName& name = from.prepared.name;
+  to.set_cluster(name.cluster.get());
+  to.set_kafka_cluster_id(name.kafka_cluster_id.get());
+  to.set_transactional_id(name.transactional_id.get());
+  to.set_producer_id(name.producer_id.get());
+  to.set_producer_epoch(name.producer_epoch.get());
+  to.set_protocol(ToProto(name.protocol));
+  to.set_start_time_ms(name.start_time_ms);
+  for (const txn::Evidence& evidence : from.prepared.evidence) {
+    proto::Evidence& out = *to.add_evidence();
+    out.set_topic(evidence.partition.topic);
+    out.set_partition(evidence.partition.partition);
+    out.set_offset(evidence.offset);
+  }
+  to.set_deadline_ms(from.prepared.deadline.ms);
+  to.set_outcome(ToProto(from.outcome));
+}
+
+proto::Record NewRecord() {
+  proto::Record record;
+  record.set_format(kRecordFormat);
+  return record;
+}
+
+// ---- Decoding ------------------------------------------------------------------------------------
+
+Error Corrupt(std::string_view where, std::string_view what) {
+  return MakeError(Code::kCorrupt, std::string(where) + ": " + std::string(what));
+}
+
+Result<proto::Record> Parse(std::string_view bytes, Kind kind, std::string_view where) {
+  proto::Record record;
+  if (bytes.size() > std::numeric_limits<int>::max() ||
+      !record.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return Corrupt(where, "the bytes are not a record");
+  }
+  if (record.format() == 0) return Corrupt(where, "the record carries no format");
+  if (record.format() > kRecordFormat) {
+    return MakeError(Code::kFailedPrecondition,
+                     std::string(where) + ": the record has format " +
+                         std::to_string(record.format()) + ", this lockstepd reads up to " +
+                         std::to_string(kRecordFormat) + ": run the newer lockstepd again");
+  }
+  if (record.kind_case() != kind) {
+    return Corrupt(where, "expected record kind " + std::to_string(static_cast<int>(kind)) +
+                              ", found " + std::to_string(static_cast<int>(record.kind_case())));
+  }
+  return record;
+}
+
+std::optional<txn::EndTxnProtocol> FromProto(proto::Protocol protocol) {
+  switch (protocol) {
+    case proto::PROTOCOL_TV1: return txn::EndTxnProtocol::kTv1;
+    case proto::PROTOCOL_TV2: return txn::EndTxnProtocol::kTv2;
+    default: return std::nullopt;
+  }
+}
+
+std::optional<txn::ParticipantOutcome> FromProto(proto::Outcome outcome) {
+  switch (outcome) {
+    case proto::OUTCOME_PENDING: return txn::ParticipantOutcome::kPending;
+    case proto::OUTCOME_COMMITTED: return txn::ParticipantOutcome::kCommitted;
+    case proto::OUTCOME_ABORTED: return txn::ParticipantOutcome::kAborted;
+    case proto::OUTCOME_UNKNOWN: return txn::ParticipantOutcome::kUnknown;
+    default: return std::nullopt;
+  }
+}
+
+Result<txn::DecidedParticipant> FromProto(proto::Participant& from, std::string_view where) {
+  const auto protocol = FromProto(from.protocol());
+  const auto outcome = FromProto(from.outcome());
+  if (!protocol) return Corrupt(where, "a participant's EndTxn protocol is unknown");
+  if (!outcome) return Corrupt(where, "a participant's outcome is unknown");
+  if (from.producer_epoch() < 0 ||
+      from.producer_epoch() > std::numeric_limits<std::int16_t>::max()) {
+    return Corrupt(where, "a participant's producer epoch is out of range");
+  }
+  txn::DecidedParticipant to;
+  to.outcome = *outcome;
+  to.prepared.name = {
+      .cluster = ClusterName(std::move(*from.mutable_cluster())),
+      .kafka_cluster_id = KafkaClusterId(std::move(*from.mutable_kafka_cluster_id())),
+      .transactional_id = TransactionalId(std::move(*from.mutable_transactional_id())),
+      .producer_id = ProducerId(from.producer_id()),
+      .producer_epoch = ProducerEpoch(static_cast<std::int16_t>(from.producer_epoch())),
+      .protocol = *protocol,
+      .start_time_ms = from.start_time_ms()};
+  for (proto::Evidence& evidence : *from.mutable_evidence()) {
+    to.prepared.evidence.push_back(
+        {{std::move(*evidence.mutable_topic()), evidence.partition()}, evidence.offset()});
+  }
+  to.prepared.deadline = WallTime{from.deadline_ms()};
+  return to;
+}
+
+bool IsLogId(const std::string& text) {
+  return text.size() == kLogIdDigits &&
+         text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+/// What is wrong with a participant; empty if nothing is.
+std::string_view ProblemOf(const txn::PreparedParticipant& participant) {
+  const txn::ParticipantName& name = participant.name;
+  if (name.cluster.get().empty()) return "a participant has no cluster";
+  if (name.kafka_cluster_id.get().empty()) return "a participant has no Kafka cluster id";
+  if (name.transactional_id.get().empty()) return "a participant has no transactional.id";
+  if (name.producer_id.get() < 0) return "a participant's producer id is negative";
+  if (name.producer_epoch.get() < 0) return "a participant's producer epoch is negative";
+  for (const txn::Evidence& evidence : participant.evidence) {
+    if (evidence.partition.topic.empty()) return "evidence without a topic";
+    if (evidence.partition.partition < 0) return "evidence with a negative partition";
+    if (evidence.offset < 0) return "evidence with a negative offset";
+  }
+  return {};
+}
+
+std::string_view ProblemOf(const txn::Decision& decision) {
+  if (decision.members.empty()) return "a decision without members";
+  for (const GlobalTxnId& member : decision.members) {
+    if (member.get().empty()) return "a member without an id";
+  }
+  for (const txn::DecidedParticipant& participant : decision.participants) {
+    if (const auto problem = ProblemOf(participant.prepared); !problem.empty()) return problem;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string Encode(const txn::Decision& decision) {
+  proto::Record record = NewRecord();
+  proto::Decision& out = *record.mutable_decision();
+  out.set_batch(decision.batch.get());
+  out.set_decided_at_ms(decision.decided_at.ms);
+  for (const GlobalTxnId& member : decision.members) out.add_members(member.get());
+  for (const auto& participant : decision.participants) Fill(participant, *out.add_participants());
+  out.set_acknowledged(decision.acknowledged);
+  return record.SerializeAsString();
+}
+
+std::string Encode(const StoredCompletion& completion) {
+  proto::Record record = NewRecord();
+  proto::Completion& out = *record.mutable_completion();
+  out.set_batch(completion.completion.batch.get());
+  out.set_participant(completion.completion.participant);
+  out.set_outcome(ToProto(completion.completion.outcome));
+  out.set_stored_at_ms(completion.stored_at.ms);
+  return record.SerializeAsString();
+}
+
+std::string Encode(const Acknowledgement& acknowledgement) {
+  proto::Record record = NewRecord();
+  record.mutable_acknowledgement()->set_batch(acknowledgement.batch.get());
+  record.mutable_acknowledgement()->set_stored_at_ms(acknowledgement.stored_at.ms);
+  return record.SerializeAsString();
+}
+
+std::string Encode(const Binding& binding) {
+  proto::Record record = NewRecord();
+  record.mutable_binding()->set_cluster(binding.cluster.get());
+  record.mutable_binding()->set_kafka_cluster_id(binding.kafka_cluster_id.get());
+  return record.SerializeAsString();
+}
+
+std::string Encode(const Identity& identity) {
+  proto::Record record = NewRecord();
+  record.mutable_identity()->set_log_id(identity.log_id.get());
+  record.mutable_identity()->set_created_at_ms(identity.created_at.ms);
+  return record.SerializeAsString();
+}
+
+std::string Encode(const Start& start) {
+  proto::Record record = NewRecord();
+  record.mutable_start()->set_incarnation(start.incarnation.get());
+  record.mutable_start()->set_started_at_ms(start.started_at.ms);
+  return record.SerializeAsString();
+}
+
+std::string Encode(const Forgotten& forgotten) {
+  proto::Record record = NewRecord();
+  record.mutable_forgotten()->set_horizon_ms(forgotten.horizon.ms);
+  record.mutable_forgotten()->set_through_batch(forgotten.through.get());
+  return record.SerializeAsString();
+}
+
+std::string Encode(const Kept& kept) {
+  proto::Record record = NewRecord();
+  record.mutable_kept()->set_bytes(kept.bytes);
+  return record.SerializeAsString();
+}
+
+template <>
+Result<txn::Decision> Decode(std::string_view bytes, std::string_view where) {
+  Result<proto::Record> record = Parse(bytes, Kind::kDecision, where);
+  if (!record.ok()) return record.error();
+  proto::Decision& from = *record->mutable_decision();
+  txn::Decision decision;
+  decision.batch = BatchId(from.batch());
+  decision.decided_at = WallTime{from.decided_at_ms()};
+  decision.acknowledged = from.acknowledged();
+  for (std::string& member : *from.mutable_members()) {
+    decision.members.emplace_back(std::move(member));
+  }
+  for (proto::Participant& participant : *from.mutable_participants()) {
+    Result<txn::DecidedParticipant> decoded = FromProto(participant, where);
+    if (!decoded.ok()) return decoded.error();
+    decision.participants.push_back(*std::move(decoded));
+  }
+  if (const auto problem = ProblemOf(decision); !problem.empty()) return Corrupt(where, problem);
+  return decision;
+}
+
+template <>
+Result<StoredCompletion> Decode(std::string_view bytes, std::string_view where) {
+  const Result<proto::Record> record = Parse(bytes, Kind::kCompletion, where);
+  if (!record.ok()) return record.error();
+  const proto::Completion& from = record->completion();
+  const auto outcome = FromProto(from.outcome());
+  if (!outcome || *outcome == txn::ParticipantOutcome::kPending) {
+    return Corrupt(where, "a completion's outcome is unknown");
+  }
+  return StoredCompletion{{BatchId(from.batch()), from.participant(), *outcome},
+                          WallTime{from.stored_at_ms()}};
+}
+
+template <>
+Result<Acknowledgement> Decode(std::string_view bytes, std::string_view where) {
+  const Result<proto::Record> record = Parse(bytes, Kind::kAcknowledgement, where);
+  if (!record.ok()) return record.error();
+  return Acknowledgement{BatchId(record->acknowledgement().batch()),
+                         WallTime{record->acknowledgement().stored_at_ms()}};
+}
+
+template <>
+Result<Binding> Decode(std::string_view bytes, std::string_view where) {
+  const Result<proto::Record> record = Parse(bytes, Kind::kBinding, where);
+  if (!record.ok()) return record.error();
+  const proto::Binding& from = record->binding();
+  if (from.cluster().empty()) return Corrupt(where, "a binding without a cluster");
+  if (from.kafka_cluster_id().empty()) return Corrupt(where, "a binding without a Kafka id");
+  return Binding{ClusterName(from.cluster()), KafkaClusterId(from.kafka_cluster_id())};
+}
+
+template <>
+Result<Identity> Decode(std::string_view bytes, std::string_view where) {
+  const Result<proto::Record> record = Parse(bytes, Kind::kIdentity, where);
+  if (!record.ok()) return record.error();
+  if (!IsLogId(record->identity().log_id())) {
+    return Corrupt(where, "the log id is not 16 lower-case hex digits");
+  }
+  return Identity{LogId(record->identity().log_id()),
+                  WallTime{record->identity().created_at_ms()}};
+}
+
+template <>
+Result<Start> Decode(std::string_view bytes, std::string_view where) {
+  const Result<proto::Record> record = Parse(bytes, Kind::kStart, where);
+  if (!record.ok()) return record.error();
+  if (record->start().incarnation() == 0) return Corrupt(where, "incarnation 0");
+  return Start{Incarnation(record->start().incarnation()),
+               WallTime{record->start().started_at_ms()}};
+}
+
+template <>
+Result<Forgotten> Decode(std::string_view bytes, std::string_view where) {
+  const Result<proto::Record> record = Parse(bytes, Kind::kForgotten, where);
+  if (!record.ok()) return record.error();
+  return Forgotten{WallTime{record->forgotten().horizon_ms()},
+                   BatchId(record->forgotten().through_batch())};
+}
+
+template <>
+Result<Kept> Decode(std::string_view bytes, std::string_view where) {
+  const Result<proto::Record> record = Parse(bytes, Kind::kKept, where);
+  if (!record.ok()) return record.error();
+  return Kept{record->kept().bytes()};
+}
+
+Status Validate(const txn::Decision& decision) {
+  const auto problem = ProblemOf(decision);
+  if (problem.empty()) return {};
+  return MakeError(Code::kInternal, "batch " + std::to_string(decision.batch.get()) +
+                                        " cannot be stored: " + std::string(problem));
+}
+
+Status Apply(const coordinator::Completion& completion, txn::Decision& decision) {
+  const std::string where = "completion of participant " + std::to_string(completion.participant) +
+                            " of batch " + std::to_string(completion.batch.get());
+  if (completion.batch != decision.batch) {
+    return Corrupt(where, "applied to batch " + std::to_string(decision.batch.get()));
+  }
+  if (completion.participant >= decision.participants.size()) {
+    return Corrupt(where, "the decision has only " + std::to_string(decision.participants.size()) +
+                              " participants");
+  }
+  decision.participants[completion.participant].outcome = completion.outcome;
+  return {};
+}
+
+}  // namespace lockstep::log

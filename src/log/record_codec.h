@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "coordinator/ports.h"
+#include "txn/types.h"
+
+/// The bytes of the decision log's records (proto/lockstep/v1/log.proto). Pure: the simulation's log
+/// uses it too.
+namespace lockstep::log {
+
+/// The newest record format that this version reads, and the one that it writes.
+inline constexpr std::uint32_t kRecordFormat = 1;
+
+struct StoredCompletion {
+  coordinator::Completion completion;
+  WallTime stored_at;
+};
+
+struct Acknowledgement {
+  BatchId batch;
+  WallTime stored_at;
+};
+
+struct Binding {
+  ClusterName cluster;
+  KafkaClusterId kafka_cluster_id;
+};
+
+/// Made with the log; never changes.
+struct Identity {
+  LogId log_id;
+  WallTime created_at;
+};
+
+/// The latest opening for writing.
+struct Start {
+  Incarnation incarnation;
+  WallTime started_at;
+};
+
+/// What was forgotten so far; never steps back (rule M19).
+struct Forgotten {
+  WallTime horizon;
+  BatchId through;
+};
+
+/// The weight of all decisions kept, see Weight in store.h.
+struct Kept {
+  std::uint64_t bytes = 0;
+};
+
+std::string Encode(const txn::Decision& decision);
+std::string Encode(const StoredCompletion& completion);
+std::string Encode(const Acknowledgement& acknowledgement);
+std::string Encode(const Binding& binding);
+std::string Encode(const Identity& identity);
+std::string Encode(const Start& start);
+std::string Encode(const Forgotten& forgotten);
+std::string Encode(const Kept& kept);
+
+/// Reads one record, for each type that Encode takes. RocksDB's checksum tells whether these are the
+/// bytes that were written; this tells whether they make sense. `where` names the record in errors.
+/// Fails with kCorrupt (unparsable, another kind of record, a value out of range), or with
+/// kFailedPrecondition if a newer lockstepd wrote it.
+template <typename T>
+Result<T> Decode(std::string_view bytes, std::string_view where);
+
+template <>
+Result<txn::Decision> Decode(std::string_view bytes, std::string_view where);
+template <>
+Result<StoredCompletion> Decode(std::string_view bytes, std::string_view where);
+template <>
+Result<Acknowledgement> Decode(std::string_view bytes, std::string_view where);
+template <>
+Result<Binding> Decode(std::string_view bytes, std::string_view where);
+template <>
+Result<Identity> Decode(std::string_view bytes, std::string_view where);
+template <>
+Result<Start> Decode(std::string_view bytes, std::string_view where);
+template <>
+Result<Forgotten> Decode(std::string_view bytes, std::string_view where);
+template <>
+Result<Kept> Decode(std::string_view bytes, std::string_view where);
+
+/// Whether a decision may be stored at all: it has members, and each participant is fully named.
+/// Fails with kInternal: only a defect makes another one.
+Status Validate(const txn::Decision& decision);
+
+/// Puts what a completion says into its decision. Fails with kCorrupt if it belongs to another batch
+/// or names a participant that the decision does not have.
+Status Apply(const coordinator::Completion& completion, txn::Decision& decision);
+
+}  // namespace lockstep::log

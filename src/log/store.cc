@@ -1,0 +1,174 @@
+#include "log/store.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "log/errors.h"
+#include "log/keys.h"
+
+namespace lockstep::log {
+namespace {
+
+Error Refused(BatchId batch, std::string_view why) {
+  return MakeError(Code::kInternal,
+                   "batch " + std::to_string(batch.get()) + ": " + std::string(why));
+}
+
+}  // namespace
+
+bool Store::OpenBatch::pending() const {
+  return std::ranges::find(outcomes, txn::ParticipantOutcome::kPending) != outcomes.end();
+}
+
+bool Store::OpenBatch::heuristic() const {
+  return !pending() && !std::ranges::all_of(outcomes, [](txn::ParticipantOutcome outcome) {
+    return outcome == txn::ParticipantOutcome::kCommitted;
+  });
+}
+
+Status Store::Add(const txn::Decision& decision) {
+  if (Status valid = Validate(decision); !valid.ok()) return valid;
+  const Result<bool> stored = IsStored(decision.batch);
+  if (!stored.ok()) return stored.error();
+  if (*stored) return Refused(decision.batch, "a decision is stored under this number already");
+
+  const std::string record = Encode(decision);
+  batch_.Put(keys::Decision(decision.batch), record);
+  for (const GlobalTxnId& member : decision.members) {
+    batch_.Put(keys::Txn(member), keys::BatchValue(decision.batch));
+  }
+  if (IsOpen(decision)) {
+    batch_.Put(keys::Open(decision.batch), {});
+    OpenBatch& open = open_[decision.batch];
+    for (const auto& participant : decision.participants) {
+      open.outcomes.push_back(participant.outcome);
+    }
+  }
+  highest_batch_ = std::max(highest_batch_, decision.batch.get());
+  // Decided so late that later batches are forgotten already.
+  if (decision.batch <= forgotten_.through) left_behind_.emplace(decision.batch, WallTime{});
+  kept_.bytes += WeightOf(decision, record.size());
+  kept_changed_ = true;
+  return {};
+}
+
+Status Store::Add(const coordinator::Completion& completion) {
+  const auto open = open_.find(completion.batch);
+  if (open == open_.end()) return Refused(completion.batch, "completed, but it is not open");
+  std::vector<txn::ParticipantOutcome>& outcomes = open->second.outcomes;
+  if (completion.participant >= outcomes.size() ||
+      completion.outcome == txn::ParticipantOutcome::kPending) {
+    return Refused(completion.batch, "a completion of no participant, or without an outcome");
+  }
+  txn::ParticipantOutcome& outcome = outcomes[completion.participant];
+  if (outcome == completion.outcome) return {};
+  if (outcome != txn::ParticipantOutcome::kPending) {
+    return Refused(completion.batch, "a participant's outcome cannot change any more");
+  }
+  batch_.Put(keys::Completion(completion.batch, completion.participant),
+             Encode(StoredCompletion{completion, clock_.WallNow()}));
+  outcome = completion.outcome;
+  if (!open->second.pending() && !open->second.heuristic()) {
+    batch_.Delete(keys::Open(completion.batch));
+    open_.erase(open);
+  }
+  return {};
+}
+
+Status Store::AddAcknowledgement(BatchId batch) {
+  const auto open = open_.find(batch);
+  if (open == open_.end() || !open->second.heuristic()) {
+    return Refused(batch, "acknowledged, but there is no heuristic outcome to acknowledge");
+  }
+  batch_.Put(keys::Acknowledgement(batch), Encode(Acknowledgement{batch, clock_.WallNow()}));
+  batch_.Delete(keys::Open(batch));
+  open_.erase(open);
+  return {};
+}
+
+Status Store::Add(const log::Binding& binding) {
+  if (binding.cluster.get().empty() || binding.kafka_cluster_id.get().empty()) {
+    return MakeError(Code::kInternal, "a binding needs a cluster's name and a Kafka cluster id");
+  }
+  batch_.Put(keys::Binding(binding.cluster), Encode(binding));
+  added_bindings_.push_back(binding);
+  return {};
+}
+
+Status Store::Write() {
+  if (batch_.Count() == 0) return {};  // All of it was durable before.
+  if (kept_changed_) batch_.Put(keys::kKept, Encode(kept_));
+  rocksdb::WriteOptions options;
+  options.sync = planted_ != PlantedDefect::kSkipSync;
+  const rocksdb::Status status = db_->Write(options, &batch_);
+  if (!status.ok()) return WriteFailed(status);
+  batch_.Clear();
+  kept_changed_ = false;
+  const std::lock_guard lock(bindings_mutex_);
+  for (log::Binding& binding : added_bindings_) {
+    bindings_[binding.cluster] = std::move(binding.kafka_cluster_id);
+  }
+  added_bindings_.clear();
+  return {};
+}
+
+Result<std::optional<txn::Decision>> Store::Find(const GlobalTxnId& txn) const {
+  // One iterator for both reads: both see the same state of the database.
+  const auto it = NewIterator();
+  const std::string key = keys::Txn(txn);
+  it->Seek(key);
+  if (!it->Valid() || it->key() != rocksdb::Slice(key)) {
+    if (Status status = ReadStatus(*it); !status.ok()) return InFolder(status.error());
+    return std::optional<txn::Decision>();
+  }
+  const auto id = keys::ParseBatchValue(it->value().ToStringView());
+  if (!id) return Damaged(path_, keys::Describe(key) + ": no batch");
+  auto batch = SeekBatch(*it, *id);
+  if (!batch.ok()) return InFolder(batch.error());
+  if (!batch->has_value()) return Damaged(path_, keys::Describe(key) + ": its decision is missing");
+  const auto& members = (*batch)->decision.members;
+  if (std::ranges::find(members, txn) == members.end()) {
+    return Damaged(path_, keys::Describe(key) + ": it is not a member of that batch");
+  }
+  return std::optional<txn::Decision>(std::move((*batch)->decision));
+}
+
+std::optional<KafkaClusterId> Store::Binding(const ClusterName& cluster) const {
+  const std::lock_guard lock(bindings_mutex_);
+  const auto found = bindings_.find(cluster);
+  if (found == bindings_.end()) return std::nullopt;
+  return found->second;
+}
+
+/// Batches come in ascending order, nearly always: only a lower one needs to be looked for.
+Result<bool> Store::IsStored(BatchId batch) const {
+  if (batch.get() > highest_batch_) return false;
+  if (open_.contains(batch)) return true;
+  std::string value;
+  const rocksdb::Status status = db_->Get({}, keys::Decision(batch), &value);
+  if (status.ok()) return true;
+  if (status.IsNotFound()) return false;
+  return FromRocks(path_, "reading the " + keys::Describe(keys::Decision(batch)), status);
+}
+
+std::unique_ptr<rocksdb::Iterator> Store::NewIterator() const {
+  return std::unique_ptr<rocksdb::Iterator>(db_->NewIterator({}));
+}
+
+Error Store::InFolder(const Error& error) const {
+  if (error.code == Code::kCorrupt && error.message.find(path_.string()) == std::string::npos) {
+    return Damaged(path_, error.message);
+  }
+  return error;
+}
+
+Error Store::WriteFailed(const rocksdb::Status& status) const {
+  return MakeError(Code::kUnavailable,
+                   "decision log '" + path_.string() + "': writing failed: " + status.ToString() +
+                       ". Whether the last records are durable is unknown: lockstepd must stop, and "
+                       "find out when it starts again",
+                   Effect::kUnknown);
+}
+
+}  // namespace lockstep::log
