@@ -33,12 +33,15 @@ struct ClientOptions {
   SecurityConfig security;
   Duration connect_timeout =
       std::chrono::seconds(3);  ///< Name look-up, TCP and handshake together.
-  Duration request_timeout =
-      std::chrono::seconds(5);  ///< One attempt; then the connection is dropped.
+  /// Nothing answered for so long while something is asked: the connection is dropped.
+  Duration request_timeout = std::chrono::seconds(10);
   Duration backoff_min =
       std::chrono::milliseconds(20);               ///< First pause before a retry or reconnect;
   Duration backoff_max = std::chrono::seconds(1);  ///< doubled each time up to this one.
-  std::size_t max_in_flight = 64;  ///< Unanswered requests on one connection; more wait their turn.
+  /// Unanswered requests on one connection; more wait their turn.
+  std::size_t max_in_flight = 64;
+  /// To one broker, opened as load demands: brokers work off a connection one request at a time.
+  std::size_t max_connections = 4;
   std::size_t max_queued = 16384;  ///< Calls under way in the whole client; more are refused.
   std::size_t max_response_bytes = std::size_t{16} << 20U;  ///< A longer one closes the connection.
 };
@@ -105,6 +108,9 @@ struct EndTxnAnswer {
   ErrorCode error = ErrorCode::kNone;
   std::int16_t version = 0;   ///< The request's: it decides what the answer means.
   ProducerIdentity identity;  ///< v5, and NONE: the identity from now on. Else as sent.
+  /// An earlier attempt of this call got no answer: it may still arrive, and end a later
+  /// transaction of the id (KAFKA-17754) unless its epoch changes first.
+  bool unanswered_before = false;
 };
 
 struct ListTransactionsFilter {
@@ -162,10 +168,12 @@ struct MarkerWrite {
   ProducerId producer_id;
   ProducerEpoch producer_epoch;
   txn::Direction direction = txn::Direction::kCommit;
-  std::vector<txn::TopicPartition> partitions;
+  /// Where: only if the producer's open transaction there began at or before the offset.
+  std::vector<txn::Evidence> evidence;
 };
 
-/// One partition's answer to WriteTxnMarkers.
+/// One partition's answer to WriteTxnMarkers. kFailedPrecondition, effect None: the producer has no
+/// open transaction there that covers the evidence, so nothing was written.
 struct MarkerWritten {
   txn::TopicPartition partition;
   Status status;
@@ -264,8 +272,9 @@ class Client {
   void FindMarker(MarkerQuery query, Duration timeout, Callback<MarkerAnswer> done);
 
   /// Raw WriteTxnMarkers to the partitions' leaders: the repair for markers that the coordinator
-  /// left out (KAFKA-20734). Needs ClusterAction, or Alter on the cluster. Changes, and is not
-  /// checked by the broker against any transaction: only for what is known to be committed.
+  /// left out (KAFKA-20734). Each leader is first asked for the producer's open transaction
+  /// (DescribeProducers), for the broker itself checks nothing: only for what is known to be
+  /// committed. Needs ClusterAction, or Alter on the cluster, and Read on the topics. Changes.
   void WriteTxnMarkers(MarkerWrite write, Duration timeout,
                        Callback<std::vector<MarkerWritten>> done);
 
