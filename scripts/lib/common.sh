@@ -4,7 +4,7 @@
 # shellcheck disable=SC2034  # used where this file is sourced
 lockstep_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 
-say() { printf '%s\n' "$*"; }
+say() { printf '%s\n' "$@"; }
 
 fail() {
   printf '%s: %s\n' "$(basename "$0")" "$*" >&2
