@@ -1,0 +1,33 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <vector>
+
+#include "coordinator/coordinator.h"
+#include "coordinator/ports.h"
+
+/// What the services need of the rest of the process. No gRPC here.
+namespace lockstep::server {
+
+struct ApiLimits {
+  std::size_t record_bytes = 1u << 20;
+  std::size_t concurrent_calls = 10'000;
+};
+
+/// Shared by the services, owned by Server. The references outlive it.
+struct Api {
+  coordinator::Coordinator& coordinator;
+  coordinator::Executor& executor;
+  const coordinator::DecisionLog& log;
+  std::vector<coordinator::Cluster*> clusters;
+  ApiLimits limits;
+  WallTime started_at;
+
+  /// Calls are refused with UNAVAILABLE until the coordinator has started.
+  std::atomic<bool> open{false};
+  std::atomic<bool> draining{false};
+  std::atomic<std::size_t> calls{0};  ///< Under way, those whose client has gone included.
+};
+
+}  // namespace lockstep::server

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/server_callback.h>
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "server/api.h"
+#include "server/rpc_error.h"
+
+namespace lockstep::server {
+
+/// One unary call under way. Held by the callbacks that will answer it; the last one gone, it no
+/// longer counts against the limit, and if none of them answered it, it is answered INTERNAL.
+/// Thread-safe.
+class Call {
+ public:
+  Call(Api& api, const char* method, grpc::ServerUnaryReactor* reactor)
+      : api_(api), method_(method), reactor_(reactor) {
+    ++api_.calls;
+  }
+  ~Call() {
+    if (Claim()) Finish(MakeError(Code::kInternal, "the call was dropped", Effect::kUnknown));
+    --api_.calls;
+  }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  /// True for the first caller only: it may fill the response, and must Finish. Until then request,
+  /// response and context are alive; afterwards they are not.
+  [[nodiscard]] bool Claim() { return !claimed_.exchange(true); }
+
+  void Finish(const Status& status, std::optional<v1::Reason> reason = std::nullopt) {
+    if (status.ok()) return reactor_->Finish(grpc::Status::OK);
+    const auto level =
+        status.error().code == Code::kInternal ? spdlog::level::err : spdlog::level::debug;
+    spdlog::log(level, "{}: {}", method_, ToString(status.error()));
+    reactor_->Finish(ToGrpcStatus(status.error(), reason));
+  }
+
+ private:
+  Api& api_;
+  const char* const method_;
+  grpc::ServerUnaryReactor* const reactor_;
+  std::atomic<bool> claimed_{false};
+};
+using CallPtr = std::shared_ptr<Call>;
+
+/// A request that was refused before the coordinator heard of it.
+struct Refused {
+  Error error;
+  std::optional<v1::Reason> reason;  ///< Where the table's is too coarse.
+};
+
+/// Runs `start` for a call that may be served now. It validates, and either hands the call to
+/// callbacks or returns why not.
+template <typename Start>
+grpc::ServerUnaryReactor* Serve(Api& api, const char* method, grpc::CallbackServerContext* context,
+                                Start start) {
+  auto* reactor = context->DefaultReactor();
+  const auto call = std::make_shared<Call>(api, method, reactor);
+  std::optional<Refused> refused;
+  if (!api.open) {
+    refused = Refused{MakeError(Code::kUnavailable, "lockstepd is starting; retry"), {}};
+  } else if (api.calls > api.limits.concurrent_calls) {
+    refused = Refused{MakeError(Code::kResourceExhausted,
+                                "too many calls under way (limits.concurrent_calls is " +
+                                    std::to_string(api.limits.concurrent_calls) + ")"),
+                      {}};
+  } else {
+    refused = start(call);
+  }
+  if (refused && call->Claim()) call->Finish(refused->error, refused->reason);
+  return reactor;
+}
+
+/// None if the cluster is configured.
+std::optional<Refused> CheckCluster(const Api& api, const ClusterName& name);
+
+}  // namespace lockstep::server

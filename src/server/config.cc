@@ -1,0 +1,283 @@
+#include "server/config.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <set>
+#include <sstream>
+
+#include "server/config_schema.h"
+#include "server/units.h"
+
+namespace lockstep::server {
+namespace {
+
+// A configuration is small; what is larger is another kind of file.
+constexpr std::size_t kMaxFileBytes = 1 << 20;
+
+int LineOf(const YAML::Node& node) { return node.Mark().line + 1; }
+
+/// Reads one document into a Config and collects what is wrong. Used once.
+class Reader {
+ public:
+  ConfigResult Read(const YAML::Node& root) {
+    if (!root.IsMap()) {
+      Add(root.IsNull() ? 0 : LineOf(root), "", "expected a map of settings");
+      return std::move(mistakes_);
+    }
+    ReadSettings(root, "", TopSettings(), config_, {std::string(kClustersKey)});
+    ReadClusters(root);
+    CheckTogether();
+    if (mistakes_.empty()) return std::move(config_);
+    std::stable_sort(mistakes_.begin(), mistakes_.end(),
+                     [](const auto& a, const auto& b) { return a.line < b.line; });
+    return std::move(mistakes_);
+  }
+
+ private:
+  void Add(int line, std::string key, std::string message) {
+    mistakes_.push_back({line, std::move(key), std::move(message)});
+  }
+
+  /// The entries of a map; duplicates and keys that are no text are mistakes.
+  std::vector<std::pair<std::string, YAML::Node>> Entries(const YAML::Node& map,
+                                                          const std::string& path) {
+    std::vector<std::pair<std::string, YAML::Node>> entries;
+    std::map<std::string, int> seen;
+    for (const auto& entry : map) {
+      const int line = LineOf(entry.first);
+      if (!entry.first.IsScalar()) {
+        Add(line, path, "a key must be plain text");
+        continue;
+      }
+      const std::string& key = entry.first.Scalar();
+      const auto [first, fresh] = seen.emplace(key, line);
+      if (!fresh) {
+        Add(line, path + key, "given twice: first in line " + std::to_string(first->second));
+        continue;
+      }
+      lines_[path + key] = line;
+      entries.emplace_back(key, entry.second);
+    }
+    return entries;
+  }
+
+  /// Reads the settings of `target` from `map`, whose keys continue `path`. `others` are keys that
+  /// the caller reads itself.
+  template <typename Target>
+  void ReadSettings(const YAML::Node& map, const std::string& path,
+                    const std::vector<Setting<Target>>& settings, Target& target,
+                    const std::set<std::string>& others) {
+    std::set<std::string_view> given;
+    ReadSection(map, path, "", settings, target, others, given);
+    for (const auto& setting : settings) {
+      if (given.contains(setting.key)) continue;
+      if (setting.fallback.empty()) {
+        Add(LineOf(map), path + std::string(setting.key), "is required");
+      } else if (!setting.apply(target, setting.fallback).empty()) {
+        std::abort();  // A default that its own setting refuses.
+      }
+    }
+  }
+
+  template <typename Target>
+  void ReadSection(const YAML::Node& map, const std::string& path, const std::string& section,
+                   const std::vector<Setting<Target>>& settings, Target& target,
+                   const std::set<std::string>& others, std::set<std::string_view>& given) {
+    for (const auto& [name, value] : Entries(map, path + section)) {
+      const std::string key = section + name;
+      if (others.contains(key)) continue;
+      const bool plain = name.find('.') == std::string::npos;  // Dots are ours: they mean sections.
+      const auto setting =
+          std::find_if(settings.begin(), settings.end(), [&](auto& s) { return s.key == key; });
+      if (plain && setting != settings.end()) {
+        given.insert(setting->key);
+        Apply(*setting, path + key, value, target);
+      } else if (plain && IsSection(settings, key + ".")) {
+        if (value.IsMap()) {
+          ReadSection(value, path, key + ".", settings, target, others, given);
+        } else {
+          Add(lines_[path + key], path + key, "expected a map");
+        }
+      } else {
+        Add(lines_[path + key], path + key,
+            "unknown; allowed here: " + Allowed(settings, section, others));
+      }
+    }
+  }
+
+  template <typename Target>
+  void Apply(const Setting<Target>& setting, const std::string& path, const YAML::Node& value,
+             Target& target) {
+    const std::string problem = value.IsScalar() ? setting.apply(target, value.Scalar())
+                                                 : "expected a value: " + setting.type;
+    if (problem.empty()) return;
+    Add(lines_[path], path, problem);
+    failed_.insert(path);
+  }
+
+  template <typename Target>
+  static bool IsSection(const std::vector<Setting<Target>>& settings, const std::string& prefix) {
+    return std::any_of(settings.begin(), settings.end(),
+                       [&](auto& setting) { return setting.key.starts_with(prefix); });
+  }
+
+  /// The keys that may stand in a section, as one line.
+  template <typename Target>
+  static std::string Allowed(const std::vector<Setting<Target>>& settings,
+                             const std::string& section, const std::set<std::string>& others) {
+    std::set<std::string> names;
+    for (const auto& setting : settings) {
+      if (!setting.key.starts_with(section)) continue;
+      const std::string_view rest = setting.key.substr(section.size());
+      names.emplace(rest.substr(0, rest.find('.')));
+    }
+    if (section.empty()) names.insert(others.begin(), others.end());
+    std::string line;
+    for (const auto& name : names) line += (line.empty() ? "" : ", ") + name;
+    return line;
+  }
+
+  void ReadClusters(const YAML::Node& root) {
+    const std::string key(kClustersKey);
+    const YAML::Node clusters = root[key];
+    if (!clusters || !clusters.IsSequence() || clusters.size() == 0) {
+      Add(clusters ? lines_[key] : LineOf(root), key, "expected a list of at least one cluster");
+      return;
+    }
+    for (std::size_t i = 0; i < clusters.size(); ++i) {
+      const std::string path = key + "[" + std::to_string(i) + "]";
+      if (clusters[i].IsMap()) {
+        ReadCluster(clusters[i], path + ".");
+      } else {
+        Add(LineOf(clusters[i]), path, "expected a map with name and bootstrap_servers");
+      }
+    }
+  }
+
+  void ReadCluster(const YAML::Node& map, const std::string& path) {
+    ClusterConfig cluster;
+    const std::string key(kLibrdkafkaKey);
+    ReadSettings(map, path, ClusterSettings(), cluster, {key});
+    if (const YAML::Node properties = map[key]; properties && !properties.IsMap()) {
+      Add(lines_[path + key], path + key, "expected a map of librdkafka's properties");
+    } else if (properties) {
+      for (const auto& [name, value] : Entries(properties, path + key + ".")) {
+        const std::string problem = value.IsScalar() ? CheckLibrdkafkaProperty(name, value.Scalar())
+                                                     : "expected a single value";
+        if (!problem.empty()) {
+          Add(lines_[path + key + "." + name], path + key + "." + name, problem);
+        }
+        if (value.IsScalar()) cluster.librdkafka[name] = value.Scalar();
+      }
+    }
+    CheckCluster(cluster, path, LineOf(map));
+    config_.clusters.push_back(std::move(cluster));
+  }
+
+  /// The line of a setting, or `otherwise` if it is a default.
+  int LineOfKey(const std::string& path, int otherwise) const {
+    const auto line = lines_.find(path);
+    return line == lines_.end() ? otherwise : line->second;
+  }
+
+  void CheckCluster(const ClusterConfig& cluster, const std::string& path, int line) {
+    if (!failed_.contains(path + "lanes.min") && !failed_.contains(path + "lanes.max") &&
+        cluster.lanes_min > cluster.lanes_max) {
+      Add(LineOfKey(path + "lanes.min", LineOfKey(path + "lanes.max", line)), path + "lanes.min",
+          "must not be above lanes.max: " + std::to_string(cluster.lanes_min) + " > " +
+              std::to_string(cluster.lanes_max));
+    }
+    for (const ClusterConfig& other : config_.clusters) {
+      if (!cluster.name.get().empty() && other.name == cluster.name) {
+        Add(LineOfKey(path + "name", line), path + "name",
+            "'" + cluster.name.get() + "' is the name of another cluster above");
+      }
+      if (!cluster.bootstrap_servers.empty() &&
+          other.bootstrap_servers == cluster.bootstrap_servers) {
+        Add(LineOfKey(path + "bootstrap_servers", line), path + "bootstrap_servers",
+            "the same brokers as cluster '" + other.name.get() +
+                "': one Kafka cluster must have one name");
+      }
+    }
+  }
+
+  void CheckTogether() {
+    const auto at_most = [this](const std::string& a, std::uint64_t a_value, const std::string& b,
+                                std::uint64_t b_value, auto format) {
+      if (a_value <= b_value || failed_.contains(a) || failed_.contains(b)) return;
+      Add(LineOfKey(a, LineOfKey(b, 0)), a,
+          "must not be above " + b + ": " + format(a_value) + " > " + format(b_value));
+    };
+    at_most("limits.record_bytes", config_.record_bytes, "limits.transaction_bytes",
+            config_.transaction_bytes, FormatSize);
+    at_most("limits.record_bytes", config_.record_bytes, "limits.message_bytes",
+            config_.message_bytes, FormatSize);
+    at_most("limits.transaction_bytes", config_.transaction_bytes, "limits.buffer_bytes",
+            config_.buffer_bytes, FormatSize);
+    for (std::size_t i = 0; i < config_.clusters.size(); ++i) {
+      const std::string timeout = "clusters[" + std::to_string(i) + "].transaction_timeout";
+      const std::string margin = "timeouts.deadline_margin";
+      if (failed_.contains(timeout) || failed_.contains(margin)) continue;
+      const auto& set = config_.clusters[i].transaction_timeout;
+      if (!set || *set >= 2 * config_.deadline_margin) continue;
+      Add(LineOfKey(timeout, LineOfKey(margin, 0)), timeout,
+          "must be at least twice timeouts.deadline_margin (" +
+              FormatDuration(config_.deadline_margin) + "), or nothing could commit");
+    }
+  }
+
+  Config config_;
+  std::vector<ConfigMistake> mistakes_;
+  std::map<std::string, int> lines_;  // Of each key that was given.
+  std::set<std::string> failed_;      // Keys whose value was refused.
+};
+
+ConfigResult OneMistake(int line, std::string message) {
+  return std::vector<ConfigMistake>{{line, "", std::move(message)}};
+}
+
+}  // namespace
+
+std::string ToString(const ListenAddress& address) {
+  const bool v6 = address.host.find(':') != std::string::npos;
+  return (v6 ? "[" + address.host + "]" : address.host) + ":" + std::to_string(address.port);
+}
+
+std::string ToString(const ConfigMistake& mistake, std::string_view file) {
+  std::string line(file);
+  if (mistake.line > 0) line += ":" + std::to_string(mistake.line);
+  if (!mistake.key.empty()) line += ": " + mistake.key;
+  return line + ": " + mistake.message;
+}
+
+ConfigResult ParseConfig(const std::string& yaml) {
+  try {
+    const std::vector<YAML::Node> documents = YAML::LoadAll(yaml);
+    if (documents.empty()) return OneMistake(0, "the file is empty");
+    if (documents.size() > 1) {
+      return OneMistake(LineOf(documents[1]), "a second YAML document; expected one");
+    }
+    return Reader().Read(documents[0]);
+  } catch (const YAML::Exception& problem) {
+    return OneMistake(problem.mark.line + 1, "not YAML: " + problem.msg);
+  }
+}
+
+ConfigResult LoadConfig(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream content;
+  if (!file || !(content << file.rdbuf())) {
+    return OneMistake(0, "cannot be read: " + std::string(std::strerror(errno)));
+  }
+  const std::string yaml = std::move(content).str();
+  if (yaml.size() > kMaxFileBytes) return OneMistake(0, "larger than 1 MiB: not a configuration");
+  return ParseConfig(yaml);
+}
+
+}  // namespace lockstep::server

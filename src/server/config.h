@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/time.h"
+
+/// The configuration file of lockstepd: YAML, checked whole before anything starts. One table of
+/// settings (config.cc) is the schema: it gives the checks, the defaults, `--print-defaults`, and
+/// what docs/configuration.md is tested against.
+namespace lockstep::server {
+
+struct ListenAddress {
+  std::string host;
+  std::uint16_t port = 0;  ///< 0: any free one.
+};
+/// "127.0.0.1:7420", "[::1]:7420".
+std::string ToString(const ListenAddress& address);
+
+struct ClusterConfig {
+  ClusterName name;
+  std::string bootstrap_servers;
+  std::uint32_t lanes_min = 0;
+  std::uint32_t lanes_max = 0;
+  std::optional<Duration> transaction_timeout;  ///< None: the brokers' maximum, 15 minutes at most.
+  std::map<std::string, std::string> librdkafka;  ///< Passed through; none that Lockstep owns.
+};
+
+struct Config {
+  ListenAddress listen;
+  std::string data_dir;
+  std::string log_level;  ///< A name that spdlog knows.
+  std::vector<ClusterConfig> clusters;
+
+  std::uint64_t open_transactions = 0;
+  std::uint64_t transaction_bytes = 0;
+  std::uint64_t buffer_bytes = 0;
+  std::uint64_t record_bytes = 0;
+  std::uint64_t message_bytes = 0;
+  std::uint64_t concurrent_calls = 0;
+
+  Duration max_transaction_timeout{};
+  Duration prepare_timeout{};
+  Duration deadline_margin{};
+  Duration shutdown_timeout{};
+
+  Duration retention_time{};
+  std::uint64_t retention_bytes = 0;
+};
+
+struct ConfigMistake {
+  int line = 0;         ///< From 1. 0: of no line, such as a file that cannot be read.
+  std::string key;      ///< As "clusters[1].lanes.min"; empty where no key is to blame.
+  std::string message;  ///< What is wrong and what is allowed.
+};
+/// "lockstep.yaml:12: clusters[1].lanes.min: expected ..."
+std::string ToString(const ConfigMistake& mistake, std::string_view file);
+
+/// The configuration, or every mistake in it, in the order of their lines.
+using ConfigResult = std::variant<Config, std::vector<ConfigMistake>>;
+ConfigResult ParseConfig(const std::string& yaml);
+/// Blocking.
+ConfigResult LoadConfig(const std::string& path);
+
+/// One setting of the schema, for documentation.
+struct SettingInfo {
+  std::string key;       ///< As "limits.buffer_bytes", "clusters[].lanes.min".
+  std::string type;      ///< As "size, 1MiB to 1TiB".
+  std::string fallback;  ///< The default, as text; empty if it must be given.
+  std::string help;
+};
+std::vector<SettingInfo> AllSettings();
+
+/// A complete file with every default and what each setting means: `--print-defaults`. Parses.
+std::string DefaultConfigText();
+
+}  // namespace lockstep::server

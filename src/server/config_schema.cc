@@ -1,0 +1,315 @@
+#include "server/config_schema.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstddef>
+
+#include "server/units.h"
+
+namespace lockstep::server {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+template <typename T>
+std::string OutOfRange(const T& low, const T& high) {
+  return "must be from " + low + " to " + high;
+}
+
+template <typename Target>
+Setting<Target> DurationSetting(std::string_view key, Duration Target::*field, Duration low,
+                                Duration high, std::string_view fallback, std::string_view help) {
+  auto apply = [=](Target& target, std::string_view text) -> std::string {
+    const auto value = ParseDuration(text);
+    if (!value) return value.error().message;
+    if (*value < low || *value > high) {
+      return OutOfRange(FormatDuration(low), FormatDuration(high)) + ", is " + std::string(text);
+    }
+    target.*field = *value;
+    return {};
+  };
+  return {key,      "duration, " + FormatDuration(low) + " to " + FormatDuration(high),
+          fallback, "",
+          help,     apply};
+}
+
+template <typename Target>
+Setting<Target> SizeSetting(std::string_view key, std::uint64_t Target::*field, std::uint64_t low,
+                            std::uint64_t high, std::string_view fallback, std::string_view help) {
+  auto apply = [=](Target& target, std::string_view text) -> std::string {
+    const auto value = ParseSize(text);
+    if (!value) return value.error().message;
+    if (*value < low || *value > high) {
+      return OutOfRange(FormatSize(low), FormatSize(high)) + ", is " + std::string(text);
+    }
+    target.*field = *value;
+    return {};
+  };
+  return {key, "size, " + FormatSize(low) + " to " + FormatSize(high), fallback, "", help, apply};
+}
+
+template <typename Target, typename Number>
+Setting<Target> NumberSetting(std::string_view key, Number Target::*field, Number low, Number high,
+                              std::string_view fallback, std::string_view help) {
+  auto apply = [=](Target& target, std::string_view text) -> std::string {
+    Number value = 0;
+    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (problem != std::errc{} || end != text.data() + text.size() || value < low || value > high) {
+      return OutOfRange(std::to_string(low), std::to_string(high)) + ", is '" + std::string(text) +
+             "'";
+    }
+    target.*field = value;
+    return {};
+  };
+  return {key,      "number, " + std::to_string(low) + " to " + std::to_string(high),
+          fallback, "",
+          help,     apply};
+}
+
+std::string ApplyListen(Config& config, std::string_view text) {
+  const std::string bad =
+      "expected HOST:PORT, such as 127.0.0.1:7420 or [::1]:7420; port 0 takes any free one; got '" +
+      std::string(text) + "'";
+  const auto colon = text.rfind(':');
+  if (colon == std::string_view::npos || colon == 0) return bad;
+  std::string_view host = text.substr(0, colon);
+  const std::string_view port = text.substr(colon + 1);
+  if (host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  } else if (host.find(':') != std::string_view::npos) {
+    return bad;
+  }
+  const auto [end, problem] =
+      std::from_chars(port.data(), port.data() + port.size(), config.listen.port);
+  if (problem != std::errc{} || end != port.data() + port.size() || host.empty()) return bad;
+  config.listen.host = std::string(host);
+  return {};
+}
+
+std::string ApplyDataDir(Config& config, std::string_view text) {
+  if (text.empty() || text.front() != '/') {
+    return "must be an absolute path, is '" + std::string(text) + "'";
+  }
+  config.data_dir = std::string(text);
+  return {};
+}
+
+constexpr std::array<std::string_view, 5> kLogLevels = {"trace", "debug", "info", "warn", "error"};
+
+std::string ApplyLogLevel(Config& config, std::string_view text) {
+  if (std::find(kLogLevels.begin(), kLogLevels.end(), text) == kLogLevels.end()) {
+    return "must be one of trace, debug, info, warn, error; is '" + std::string(text) + "'";
+  }
+  config.log_level = std::string(text);
+  return {};
+}
+
+// It becomes part of a transactional.id, of log lines and of metrics.
+std::string ApplyClusterName(ClusterConfig& cluster, std::string_view text) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '.' || c == '-';
+  };
+  if (text.empty() || text.size() > 64 || !std::all_of(text.begin(), text.end(), allowed)) {
+    return "must be 1 to 64 of letters, digits, '.', '_' and '-'; is '" + std::string(text) + "'";
+  }
+  cluster.name = ClusterName(std::string(text));
+  return {};
+}
+
+std::string ApplyBootstrapServers(ClusterConfig& cluster, std::string_view text) {
+  std::string_view rest = text;
+  while (true) {
+    const std::string_view one = rest.substr(0, rest.find(','));
+    const auto colon = one.rfind(':');
+    std::uint16_t port = 0;
+    const std::string_view digits =
+        colon == std::string_view::npos ? std::string_view() : one.substr(colon + 1);
+    const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
+    if (problem != std::errc{} || end != digits.data() + digits.size() || port == 0 || colon == 0 ||
+        one.find(' ') != std::string_view::npos) {
+      return "expected HOST:PORT, or several with commas and no spaces; got '" + std::string(text) +
+             "'";
+    }
+    if (one.size() == rest.size()) break;
+    rest.remove_prefix(one.size() + 1);
+  }
+  cluster.bootstrap_servers = std::string(text);
+  return {};
+}
+
+std::string ApplyTransactionTimeout(ClusterConfig& cluster, std::string_view text) {
+  cluster.transaction_timeout.reset();
+  if (text == "auto") return {};
+  const auto value = ParseDuration(text);
+  if (!value || *value < seconds(10) || *value > hours(24 * 7)) {
+    return "must be auto, or a duration from 10s to 7d; is '" + std::string(text) + "'";
+  }
+  cluster.transaction_timeout = *value;
+  return {};
+}
+
+constexpr std::uint64_t kKiB = 1u << 10;
+constexpr std::uint64_t kMiB = 1u << 20;
+constexpr std::uint64_t kGiB = 1u << 30;
+
+std::vector<Setting<Config>> MakeTopSettings() {
+  std::vector<Setting<Config>> all;
+  all.push_back({"listen", "HOST:PORT", "127.0.0.1:7420", "",
+                 "Where the API is served, in plain text: keep it on the loopback or a private "
+                 "network. Port 0 takes any free one.",
+                 ApplyListen});
+  all.push_back({"data_dir", "absolute path", "", "/var/lib/lockstep",
+                 "Folder of the decision log, made if missing. Losing it loses the decisions: put "
+                 "it on a disk that survives.",
+                 ApplyDataDir});
+  all.push_back({"log_level", "trace, debug, info, warn or error", "info", "",
+                 "The least that is written to stderr.", ApplyLogLevel});
+  all.push_back(NumberSetting<Config, std::uint64_t>("limits.open_transactions",
+                                                     &Config::open_transactions, 1, 1'000'000,
+                                                     "10000", "Transactions begun and not ended."));
+  all.push_back(DurationSetting<Config>("limits.transaction_timeout",
+                                        &Config::max_transaction_timeout, seconds(1), hours(24 * 7),
+                                        "15m", "The longest timeout that BeginGlobalTxn accepts."));
+  all.push_back(SizeSetting<Config>("limits.transaction_bytes", &Config::transaction_bytes,
+                                    64 * kKiB, kGiB, "16MiB", "Buffered work of one transaction."));
+  all.push_back(SizeSetting<Config>("limits.buffer_bytes", &Config::buffer_bytes, kMiB, 1024 * kGiB,
+                                    "256MiB", "Buffered work of all transactions together."));
+  all.push_back(SizeSetting<Config>(
+      "limits.record_bytes", &Config::record_bytes, kKiB, kGiB, "1MiB",
+      "One record with key and headers. The brokers have limits of their own."));
+  all.push_back(SizeSetting<Config>("limits.message_bytes", &Config::message_bytes, 64 * kKiB,
+                                    1 * kGiB, "4MiB", "One request to the API."));
+  all.push_back(NumberSetting<Config, std::uint64_t>(
+      "limits.concurrent_calls", &Config::concurrent_calls, 1, 1'000'000, "10000",
+      "Calls under way, those that wait for a commit included."));
+  all.push_back(DurationSetting<Config>(
+      "timeouts.prepare", &Config::prepare_timeout, milliseconds(100), minutes(15), "30s",
+      "From Commit on, a transaction that is not prepared on every cluster by then aborts."));
+  all.push_back(DurationSetting<Config>(
+      "timeouts.deadline_margin", &Config::deadline_margin, seconds(1), hours(1), "10s",
+      "COMMIT is not decided unless this much remains before Kafka may abort a participant."));
+  all.push_back(DurationSetting<Config>(
+      "timeouts.shutdown", &Config::shutdown_timeout, Duration(0), hours(1), "30s",
+      "On SIGTERM, how long to wait for transactions that are decided."));
+  all.push_back(DurationSetting<Config>("retention.time", &Config::retention_time, minutes(1),
+                                        hours(24 * 365), "7d",
+                                        "How long the outcome of a finished transaction is kept."));
+  all.push_back(SizeSetting<Config>("retention.bytes", &Config::retention_bytes, kMiB, 1024 * kGiB,
+                                    "4GiB",
+                                    "The most that kept outcomes may take; oldest go first."));
+  return all;
+}
+
+std::vector<Setting<ClusterConfig>> MakeClusterSettings() {
+  std::vector<Setting<ClusterConfig>> all;
+  all.push_back({"name", "1 to 64 of letters, digits, '.', '_' and '-'", "", "east",
+                 "What the API calls the cluster. It is part of the names in the decision log: "
+                 "never give a name to another cluster.",
+                 ApplyClusterName});
+  all.push_back({"bootstrap_servers", "HOST:PORT, or several with commas", "", "127.0.0.1:9092",
+                 "Brokers to ask first.", ApplyBootstrapServers});
+  all.push_back(NumberSetting<ClusterConfig, std::uint32_t>(
+      "lanes.min", &ClusterConfig::lanes_min, 1, 256, "4",
+      "Transactional producers kept ready. Each costs about four threads."));
+  all.push_back(NumberSetting<ClusterConfig, std::uint32_t>(
+      "lanes.max", &ClusterConfig::lanes_max, 1, 256, "16",
+      "The most of them: as many transactions can be committing on this cluster at once."));
+  all.push_back({"transaction_timeout", "auto, or duration, 10s to 7d", "auto", "",
+                 "Kafka's transaction.timeout.ms, counted from Commit's first record. auto: the "
+                 "brokers' transaction.max.timeout.ms, 15m at most; more than that the brokers "
+                 "refuse. Longer survives longer outages between decision and completion; a lost "
+                 "data_dir then blocks readers as long.",
+                 ApplyTransactionTimeout});
+  return all;
+}
+
+/// `text` as YAML comments, wrapped, each line after `indent`.
+std::string Comment(std::string_view text, const std::string& indent) {
+  constexpr std::size_t kWidth = 98;
+  std::string out;
+  std::string line = indent + "#";
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(text.size(), word.size() + 1));
+    if (line.size() + 1 + word.size() > kWidth) {
+      out += line + "\n";
+      line = indent + "#";
+    }
+    line.append(" ").append(word);
+  }
+  return out + line + "\n";
+}
+
+/// The settings of one map as YAML, at `indent`.
+template <typename Target>
+std::string Print(const std::vector<Setting<Target>>& settings, const std::string& indent) {
+  std::string out;
+  std::string section;
+  for (const auto& setting : settings) {
+    std::string inner = indent;
+    std::string_view name = setting.key;
+    if (const auto dot = name.find('.'); dot != std::string_view::npos) {
+      if (name.substr(0, dot) != section) {
+        section = std::string(name.substr(0, dot));
+        out += indent + section + ":\n";
+      }
+      inner += "  ";
+      name.remove_prefix(dot + 1);
+    }
+    out += Comment(std::string(setting.help) + " (" + setting.type + ")", inner);
+    const auto value = setting.fallback.empty() ? setting.sample : setting.fallback;
+    out += inner + std::string(name) + ": " + std::string(value) + "\n";
+  }
+  return out;
+}
+
+template <typename Target>
+void Append(const std::vector<Setting<Target>>& settings, const std::string& prefix,
+            std::vector<SettingInfo>& all) {
+  for (const auto& setting : settings) {
+    all.push_back({prefix + std::string(setting.key), setting.type, std::string(setting.fallback),
+                   std::string(setting.help)});
+  }
+}
+
+constexpr std::string_view kLibrdkafkaHelp =
+    "Properties of librdkafka for the producers of this cluster, passed through: compression, "
+    "linger, security and so on. Those that Lockstep needs for its promises are refused by name.";
+
+}  // namespace
+
+std::vector<SettingInfo> AllSettings() {
+  std::vector<SettingInfo> all;
+  Append(TopSettings(), "", all);
+  Append(ClusterSettings(), "clusters[].", all);
+  all.push_back({"clusters[].librdkafka", "map", "{}", std::string(kLibrdkafkaHelp)});
+  return all;
+}
+
+std::string DefaultConfigText() {
+  std::string cluster = Print(ClusterSettings(), "    ");
+  // The first comment stays above the list's dash; the name comes first.
+  const auto name = cluster.find("    name:");
+  cluster.replace(name, 4, "  - ");
+  return "# Every setting of lockstepd, with its default. A file needs data_dir and a "
+         "cluster.\n\n" +
+         Print(TopSettings(), "") + std::string(kClustersKey) + ":\n" + cluster +
+         Comment(kLibrdkafkaHelp, "    ") + "    " + std::string(kLibrdkafkaKey) + ": {}\n";
+}
+
+const std::vector<Setting<Config>>& TopSettings() {
+  static const std::vector<Setting<Config>> all = MakeTopSettings();
+  return all;
+}
+
+const std::vector<Setting<ClusterConfig>>& ClusterSettings() {
+  static const std::vector<Setting<ClusterConfig>> all = MakeClusterSettings();
+  return all;
+}
+
+}  // namespace lockstep::server

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <lockstep/v1/admin.pb.h>
+#include <lockstep/v1/coordinator.pb.h>
+#include <lockstep/v1/txn.pb.h>
+
+#include <cstddef>
+#include <optional>
+
+#include "base/result.h"
+#include "coordinator/coordinator.h"
+
+/// Requests to the core's values, and its views to answers: pure, total. A request that breaks a
+/// rule of coordinator.proto is kInvalidArgument; the message begins with the field.
+namespace lockstep::server {
+
+struct BeginCall {
+  Duration timeout{};
+  std::string label;
+};
+Result<BeginCall> ParseBegin(const v1::BeginGlobalTxnRequest& request);
+
+struct WorkCall {
+  GlobalTxnId txn;
+  ClusterName cluster;
+  std::uint64_t sequence = 0;
+  std::optional<KafkaClusterId> kafka_cluster_id;
+  txn::BranchWork work;
+};
+/// `record_bytes` is the limit for one record.
+Result<WorkCall> ParseProduce(const v1::ProduceRequest& request, std::size_t record_bytes);
+Result<WorkCall> ParseSendOffsets(const v1::SendOffsetsRequest& request);
+
+Result<coordinator::CommitOptions> ParseCommit(const v1::CommitRequest& request);
+/// Present and of a length that an id can have; its form is the coordinator's to judge.
+Result<GlobalTxnId> ParseTxnId(const std::string& text);
+
+/// Fills a CommitResponse or an AbortResponse. kInternal for a state that is no outcome.
+Status FillOutcome(const coordinator::TxnView& view, v1::CommitResponse& response);
+Status FillOutcome(const coordinator::TxnView& view, v1::AbortResponse& response);
+
+v1::Transaction ToProto(const coordinator::TxnView& view);
+v1::InDoubt ToProto(const coordinator::InDoubtView& view);
+v1::ClusterStatus ToProto(const ClusterName& name, const coordinator::ClusterStatus& status);
+v1::TxnState ToProto(txn::GlobalTxnState state);
+v1::AbortReason ToProto(txn::AbortReason reason);
+google::protobuf::Timestamp ToProto(WallTime time);
+
+}  // namespace lockstep::server

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/result.h"
+#include "coordinator/coordinator.h"
+#include "server/api.h"
+#include "server/asio_executor.h"
+#include "server/config.h"
+#include "server/in_doubt_watch.h"
+#include "server/server.h"
+
+namespace lockstep::server {
+
+/// The running parts of lockstepd around a log and clusters that somebody else made: executor,
+/// coordinator, API. One thread; calls may block.
+///
+/// The order is Listen, Serve, then, once, either Stop or the end of the process.
+class Daemon {
+ public:
+  /// `log` and `clusters` outlive it. `on_fatal` is called on another thread when the log failed;
+  /// who waited has been answered by then, and the process must exit.
+  Daemon(const Config& config, coordinator::DecisionLog& log,
+         std::vector<coordinator::Cluster*> clusters, AsioExecutor& executor,
+         const SystemClock& clock, coordinator::Callback<Error> on_fatal);
+
+  /// Takes the port. No cluster has heard of us yet.
+  Status Listen();
+  std::uint16_t port() const { return server_->port(); }
+
+  /// Recovery starts, and the API is served. kFailedPrecondition as in Coordinator::Start.
+  Status Serve();
+
+  /// Refuses new transactions, aborts what is undecided; `drained` is called on another thread once
+  /// nothing is in flight, which a cluster that is down can put off for ever.
+  void Drain(coordinator::Callback<> drained);
+
+  /// Answers whoever still waits (COMMITTING where decided, which stays in the log), closes the
+  /// connections and stops the executor. Returns within `grace` and a little.
+  void Stop(Duration grace);
+
+ private:
+  const Config& config_;
+  AsioExecutor& executor_;
+  coordinator::Coordinator coordinator_;
+  Api api_;
+  InDoubtWatch watch_;
+  std::unique_ptr<Server> server_;
+};
+
+}  // namespace lockstep::server

@@ -1,0 +1,132 @@
+#include "server/server.h"
+
+#include <grpc/support/log.h>
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <netdb.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "server/admin_service.h"
+#include "server/coordinator_service.h"
+
+namespace lockstep::server {
+namespace {
+
+/// gRPC tells why it could not listen to its own log only: try it again ourselves, for the reason.
+std::string WhyNotListening(const ListenAddress& address) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE;
+  addrinfo* found = nullptr;
+  const std::string port = std::to_string(address.port);
+  if (const int error = getaddrinfo(address.host.c_str(), port.c_str(), &hints, &found)) {
+    return gai_strerror(error);
+  }
+  std::string why = "gRPC refuses it";
+  for (const addrinfo* info = found; info != nullptr; info = info->ai_next) {
+    const int fd = socket(info->ai_family, info->ai_socktype, info->ai_protocol);
+    const int on = 1;
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
+        bind(fd, info->ai_addr, info->ai_addrlen) != 0) {
+      why = std::strerror(errno);
+    }
+    if (fd >= 0) close(fd);
+  }
+  freeaddrinfo(found);
+  return why;
+}
+
+void LogFromGrpc(gpr_log_func_args* args) {
+  // What gRPC calls an error is about one connection; it has no consequence for a transaction.
+  const auto level =
+      args->severity == GPR_LOG_SEVERITY_ERROR ? spdlog::level::warn : spdlog::level::debug;
+  spdlog::log(level, "grpc: {}", args->message);
+}
+
+}  // namespace
+
+class Server::Impl {
+ public:
+  explicit Impl(Api& api) : api_(api), coordinator_(api), admin_(api) {}
+
+  Status Listen(const Options& options) {
+    gpr_set_log_function(LogFromGrpc);
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+
+    grpc::ServerBuilder builder;
+    // By default two processes may listen on one port, and share its calls at random.
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    builder.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes));
+    // Our services run on gRPC's callback threads. Only reflection is synchronous: one thread waits
+    // for it, and no crowd of calls makes more than a few.
+    builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
+    builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
+    builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
+    grpc::ResourceQuota quota("lockstepd");
+    quota.SetMaxThreads(4);
+    // What is on its way in, before any limit of ours can count it.
+    quota.Resize(std::max<std::size_t>(64u << 20, 8 * options.message_bytes));
+    builder.SetResourceQuota(quota);
+    builder.AddListeningPort(ToString(options.listen), grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(&coordinator_);
+    builder.RegisterService(&admin_);
+    server_ = builder.BuildAndStart();
+    if (server_ == nullptr || port_ == 0) {
+      server_.reset();
+      return MakeError(Code::kUnavailable, "cannot listen on " + ToString(options.listen) + ": " +
+                                               WhyNotListening(options.listen));
+    }
+    SetServing(false);
+    return {};
+  }
+
+  void Open() {
+    api_.open = true;
+    SetServing(true);
+  }
+
+  void SetServing(bool serving) { server_->GetHealthCheckService()->SetServingStatus(serving); }
+
+  void AnswerDecided() { coordinator_.AnswerDecided(); }
+
+  void Shutdown(Duration grace) {
+    if (server_ == nullptr) return;
+    server_->Shutdown(std::chrono::system_clock::now() +
+                      std::chrono::duration_cast<std::chrono::system_clock::duration>(grace));
+    server_->Wait();
+    server_.reset();
+  }
+
+  std::uint16_t port() const { return static_cast<std::uint16_t>(port_); }
+
+ private:
+  Api& api_;
+  CoordinatorService coordinator_;
+  AdminService admin_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+Result<std::unique_ptr<Server>> Server::Listen(const Options& options, Api& api) {
+  auto impl = std::make_unique<Impl>(api);
+  if (Status status = impl->Listen(options); !status.ok()) return status.error();
+  return std::unique_ptr<Server>(new Server(std::move(impl)));
+}
+
+Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Server::~Server() = default;
+std::uint16_t Server::port() const { return impl_->port(); }
+void Server::Open() { impl_->Open(); }
+void Server::Drain() { impl_->SetServing(false); }
+void Server::AnswerDecided() { impl_->AnswerDecided(); }
+void Server::Shutdown(Duration grace) { impl_->Shutdown(grace); }
+
+}  // namespace lockstep::server
