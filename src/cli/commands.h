@@ -1,0 +1,90 @@
+#pragma once
+
+#include <istream>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "cli/client.h"
+
+namespace lockstep::cli {
+
+/// How lockstepctl ends. Stable: scripts read them.
+enum ExitCode : int {
+  kExitOk = 0,         ///< Done; of commit and txn: COMMITTED.
+  kExitFailed = 1,     ///< Wrong usage, or the call failed and nothing was decided by it.
+  kExitAborted = 2,    ///< commit, txn: ABORTED.
+  kExitHeuristic = 3,  ///< HEURISTIC.
+  kExitUnknown = 4,    ///< commit, txn, abort: decided and under way, or not known. Ask again.
+  kExitTooLate = 5,    ///< abort: COMMIT was decided.
+};
+
+struct WorkOptions {
+  std::string txn_id;
+  std::string cluster;
+  std::uint64_t sequence = 0;
+};
+struct ProduceOptions : WorkOptions {
+  std::string topic;
+  std::optional<std::string> value;  ///< None or "-": from the input.
+  std::optional<std::string> key;
+  std::optional<std::int32_t> partition;
+  std::vector<std::string> headers;
+  bool null = false;   ///< A null value (a tombstone).
+  bool lines = false;  ///< Each line of the input is a record.
+};
+struct OffsetsOptions : WorkOptions {
+  std::string group;
+  std::optional<std::int32_t> generation;
+  std::string member;
+  std::optional<std::string> instance;
+  bool standalone = false;
+  std::string kafka_cluster_id;
+  std::vector<std::string> offsets;
+};
+struct BeginOptions {
+  std::string timeout = "1m";
+  std::string label;
+};
+struct CommitOptions {
+  std::string wait = "complete";
+  std::string max_wait;  ///< Empty: none.
+};
+
+/// What lockstepctl does, one function a command. Answers go to `out`, everything else to `err`.
+/// Each returns an ExitCode. Blocking.
+class Commands {
+ public:
+  Commands(Client& client, bool json, std::istream& in, std::ostream& out, std::ostream& err)
+      : client_(client), json_(json), in_(in), out_(out), err_(err) {}
+
+  int Status();
+  int Begin(const BeginOptions& options);
+  int Produce(const ProduceOptions& options);
+  int Offsets(const OffsetsOptions& options);
+  int Commit(const std::string& txn_id, const CommitOptions& options);
+  int Abort(const std::string& txn_id);
+  int Show(const std::string& txn_id);
+  int InDoubt();
+  int RepairMarkers(const std::string& txn_id, const std::string& cluster);
+  int Acknowledge(const std::string& txn_id);
+  /// A whole transaction: begin, the records (see ParseRecordSpec), then commit or `abort`.
+  int Txn(const BeginOptions& begin, const std::vector<std::string>& records, bool abort,
+          const CommitOptions& commit);
+
+ private:
+  int Failed(const CallError& error);
+  int WrongUsage(const std::string& message);
+  /// Begins, and leaves the id in `txn_id`.
+  std::optional<int> BeginTxn(const BeginOptions& options, v1::BeginGlobalTxnResponse& response);
+  std::optional<int> SendAll(const std::string& txn_id, const std::vector<std::string>& records);
+
+  Client& client_;
+  const bool json_;
+  std::istream& in_;
+  std::ostream& out_;
+  std::ostream& err_;
+};
+
+}  // namespace lockstep::cli

@@ -1,0 +1,193 @@
+#include "cli/lockstepctl.h"
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+
+#include "cli/client.h"
+#include "cli/commands.h"
+#include "cli/record_spec.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr const char* kFooter =
+    "Exit codes:\n"
+    "  0  done; of commit and txn: COMMITTED\n"
+    "  1  wrong usage, or the call failed and decided nothing\n"
+    "  2  commit, txn: ABORTED\n"
+    "  3  commit, txn: HEURISTIC, see 'show'\n"
+    "  4  commit, txn: decided and under way, or not known; ask again\n"
+    "  5  abort: too late, COMMIT is decided\n"
+    "Examples:\n"
+    "  lockstepctl txn --record east:orders=hello --record west:orders:0:key=hello\n"
+    "  id=$(lockstepctl begin --timeout 5m)\n"
+    "  lockstepctl produce $id east orders hello --sequence 0\n"
+    "  lockstepctl commit $id\n";
+
+/// Everything that the command line can say. Options that CLI11 fills must stay where they are.
+struct Arguments {
+  std::string server = "127.0.0.1:7420";
+  std::string output = "table";
+  std::string deadline = "30s";
+  std::string txn_id;
+  std::string cluster;
+  BeginOptions begin;
+  ProduceOptions produce;
+  OffsetsOptions offsets;
+  CommitOptions commit;
+  std::vector<std::string> records;
+  bool abort = false;
+  std::function<int(Commands&)> command;
+};
+
+CLI::App* Subcommand(CLI::App& app, Arguments& arguments, const char* name, const char* help,
+                     std::function<int(Commands&)> run) {
+  CLI::App* command = app.add_subcommand(name, help);
+  command->callback([&arguments, run = std::move(run)] { arguments.command = run; });
+  return command;
+}
+
+void AddTxnId(CLI::App* command, std::string& txn_id) {
+  command->add_option("ID", txn_id, "The transaction's id")->required();
+}
+
+void AddWork(CLI::App* command, WorkOptions& work) {
+  AddTxnId(command, work.txn_id);
+  command->add_option("CLUSTER", work.cluster, "The cluster's configured name")->required();
+  command
+      ->add_option("--sequence", work.sequence,
+                   "Counts this transaction's produce and offsets commands from 0; a repeated "
+                   "number changes nothing")
+      ->required();
+}
+
+void AddBegin(CLI::App* command, BeginOptions& begin) {
+  command->add_option("--timeout", begin.timeout, "It aborts if not decided by then")
+      ->capture_default_str();
+  command->add_option("--label", begin.label, "For people");
+}
+
+void AddCommit(CLI::App* command, CommitOptions& commit) {
+  command->add_option("--wait", commit.wait, "complete or decided")
+      ->check(CLI::IsMember({"complete", "decided"}))
+      ->capture_default_str();
+  command->add_option("--max-wait", commit.max_wait,
+                      "Once decided, wait this long for complete (500ms, 30s, 5m, 1h)");
+}
+
+void AddWorkCommands(CLI::App& app, Arguments& a) {
+  auto* begin = Subcommand(app, a, "begin", "Begin a transaction and print its id",
+                           [&a](Commands& c) { return c.Begin(a.begin); });
+  AddBegin(begin, a.begin);
+
+  auto* produce = Subcommand(app, a, "produce", "Add records",
+                             [&a](Commands& c) { return c.Produce(a.produce); });
+  AddWork(produce, a.produce);
+  produce->add_option("TOPIC", a.produce.topic, "The topic")->required();
+  produce->add_option("VALUE", a.produce.value, "The value; '-' or none: all of the input");
+  produce->add_option("--key", a.produce.key, "The key; none is a null key");
+  produce->add_option("--partition", a.produce.partition, "Else the key decides");
+  produce->add_option("--header", a.produce.headers, "name=value; may be repeated")
+      ->expected(1)
+      ->take_all();
+  produce->add_flag("--null", a.produce.null, "A null value (a tombstone)");
+  produce->add_flag("--lines", a.produce.lines, "Each line of the input is a record");
+
+  auto* offsets = Subcommand(app, a, "offsets", "Add a consumer group's offsets",
+                             [&a](Commands& c) { return c.Offsets(a.offsets); });
+  AddWork(offsets, a.offsets);
+  offsets->add_option("--group", a.offsets.group, "The consumer group")->required();
+  offsets->add_option("--offset", a.offsets.offsets, "topic:partition=offset; may be repeated")
+      ->required()
+      ->expected(1)
+      ->take_all();
+  offsets->add_option("--generation", a.offsets.generation, "The member's generation");
+  offsets->add_option("--member", a.offsets.member, "The member's id");
+  offsets->add_option("--instance", a.offsets.instance, "The member's group.instance.id");
+  offsets->add_flag("--standalone", a.offsets.standalone, "Nobody else commits for this group");
+  offsets->add_option("--kafka-cluster-id", a.offsets.kafka_cluster_id,
+                      "The Kafka cluster id that the consumer saw");
+}
+
+void AddEndCommands(CLI::App& app, Arguments& a) {
+  auto* commit = Subcommand(app, a, "commit", "Commit, and print the outcome",
+                            [&a](Commands& c) { return c.Commit(a.txn_id, a.commit); });
+  AddTxnId(commit, a.txn_id);
+  AddCommit(commit, a.commit);
+
+  auto* abort = Subcommand(app, a, "abort", "Abort, and print the outcome",
+                           [&a](Commands& c) { return c.Abort(a.txn_id); });
+  AddTxnId(abort, a.txn_id);
+
+  auto* txn =
+      Subcommand(app, a, "txn", "A whole transaction: begin, produce, commit",
+                 [&a](Commands& c) { return c.Txn(a.begin, a.records, a.abort, a.commit); });
+  AddBegin(txn, a.begin);
+  txn->add_option("--record", a.records,
+                  "cluster:topic[:partition[:key]]=value; without '=' the value is null; may be "
+                  "repeated")
+      ->required()
+      ->expected(1)
+      ->take_all();
+  txn->add_flag("--abort", a.abort, "Abort instead of commit");
+  AddCommit(txn, a.commit);
+}
+
+void AddOperatorCommands(CLI::App& app, Arguments& a) {
+  Subcommand(app, a, "status", "The server and its clusters",
+             [](Commands& c) { return c.Status(); });
+  auto* show = Subcommand(app, a, "show", "What is known of a transaction",
+                          [&a](Commands& c) { return c.Show(a.txn_id); });
+  AddTxnId(show, a.txn_id);
+  Subcommand(app, a, "in-doubt", "Decided and not complete, or HEURISTIC and not acknowledged",
+             [](Commands& c) { return c.InDoubt(); });
+  auto* repair =
+      Subcommand(app, a, "repair-markers", "Write the markers that a broker lost (KAFKA-20734)",
+                 [&a](Commands& c) { return c.RepairMarkers(a.txn_id, a.cluster); });
+  AddTxnId(repair, a.txn_id);
+  repair->add_option("CLUSTER", a.cluster, "The cluster's configured name")->required();
+  auto* acknowledge = Subcommand(app, a, "acknowledge", "A HEURISTIC outcome has been seen",
+                                 [&a](Commands& c) { return c.Acknowledge(a.txn_id); });
+  AddTxnId(acknowledge, a.txn_id);
+}
+
+}  // namespace
+
+int RunLockstepctl(int argc, const char* const* argv, std::istream& in, std::ostream& out,
+                   std::ostream& err) {
+  Arguments arguments;
+  CLI::App app("lockstepctl: transactions over several Kafka clusters, by hand", "lockstepctl");
+  app.set_version_flag("--version", std::string("lockstepctl ") + LOCKSTEP_VERSION);
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.add_option("--server", arguments.server, "lockstepd's address")
+      ->envname("LOCKSTEP_SERVER")
+      ->capture_default_str();
+  app.add_option("--output", arguments.output, "table or json")
+      ->check(CLI::IsMember({"table", "json"}))
+      ->capture_default_str();
+  app.add_option("--deadline", arguments.deadline, "The longest that one call may take")
+      ->capture_default_str();
+  AddWorkCommands(app, arguments);
+  AddEndCommands(app, arguments);
+  AddOperatorCommands(app, arguments);
+  app.footer(kFooter);  // Last: commands made after it would repeat it.
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& end) {
+    return app.exit(end, out, err) == 0 ? kExitOk : kExitFailed;
+  }
+  const auto deadline = ParseDurationSpec(arguments.deadline);
+  if (!deadline) {
+    err << "lockstepctl: --deadline: " << deadline.error().message << "\n";
+    return kExitFailed;
+  }
+  Client client(arguments.server, std::chrono::seconds(deadline->seconds()) +
+                                      std::chrono::milliseconds(deadline->nanos() / 1'000'000));
+  Commands commands(client, arguments.output == "json", in, out, err);
+  return arguments.command(commands);
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,147 @@
+#include "cli/render.h"
+
+#include <google/protobuf/util/json_util.h>
+#include <google/protobuf/util/time_util.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace lockstep::cli {
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+/// "TXN_STATE_ACTIVE" without "TXN_STATE_".
+std::string Short(const std::string& name, std::string_view prefix) {
+  return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+}
+std::string NameOf(v1::TxnState state) { return Short(v1::TxnState_Name(state), "TXN_STATE_"); }
+std::string NameOf(v1::Outcome outcome) { return Short(v1::Outcome_Name(outcome), "OUTCOME_"); }
+std::string NameOf(v1::BranchOutcome outcome) {
+  return Short(v1::BranchOutcome_Name(outcome), "BRANCH_OUTCOME_");
+}
+std::string NameOf(v1::AbortReason reason) {
+  return Short(v1::AbortReason_Name(reason), "ABORT_REASON_");
+}
+std::string NameOf(v1::ClusterState state) {
+  return Short(v1::ClusterState_Name(state), "CLUSTER_STATE_");
+}
+
+std::string TimeText(const google::protobuf::Timestamp& time) {
+  return google::protobuf::util::TimeUtil::ToString(time);
+}
+
+template <typename Branches>
+std::string RenderBranches(const Branches& branches) {
+  Rows rows = {{"CLUSTER", "OUTCOME", "TRANSACTIONAL ID", "PRODUCER", "EPOCH", "PROBLEM"}};
+  for (const v1::Branch& branch : branches) {
+    std::string problem = branch.problem();
+    for (const auto& partition : branch.managed().missing_markers()) {
+      problem += (problem.empty() ? "" : "; ") + std::string("no marker on ") + partition.topic() +
+                 "-" + std::to_string(partition.partition());
+    }
+    const bool known = branch.has_managed();
+    rows.push_back({branch.cluster(), NameOf(branch.outcome()),
+                    known ? branch.managed().transactional_id() : "-",
+                    known ? std::to_string(branch.managed().producer_id()) : "-",
+                    known ? std::to_string(branch.managed().producer_epoch()) : "-", problem});
+  }
+  return Table(rows);
+}
+
+std::string RenderAbort(const v1::Abort& abort) {
+  const bool known = abort.reason() != v1::ABORT_REASON_UNSPECIFIED;
+  std::string text = known ? NameOf(abort.reason()) : "";
+  if (!abort.cluster().empty()) text += " on " + abort.cluster();
+  if (!abort.message().empty()) text += (text.empty() ? "" : ": ") + abort.message();
+  if (abort.retryable()) text += " (begun anew, it may succeed)";
+  return text;
+}
+
+template <typename Response>
+std::string RenderOutcome(const std::string& txn_id, const Response& response) {
+  std::string text = txn_id + " " + NameOf(response.outcome());
+  if (response.has_abort()) text += ": " + RenderAbort(response.abort());
+  return text + "\n" + RenderBranches(response.branches());
+}
+
+}  // namespace
+
+std::string ToJson(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  options.always_print_primitive_fields = true;
+  std::string json;
+  // Fails only for an Any of an unknown type: none of ours has one.
+  if (!google::protobuf::util::MessageToJsonString(message, &json, options).ok()) std::abort();
+  return json;
+}
+
+std::string Table(const std::vector<std::vector<std::string>>& rows) {
+  if (rows.size() < 2) return {};
+  std::vector<std::size_t> widths(rows.front().size());
+  for (const auto& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      line += row[i] + std::string(widths[i] - row[i].size() + 2, ' ');
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::string Render(const v1::GetStatusResponse& status) {
+  std::string text = "lockstepd " + status.version() + (status.draining() ? ", draining" : "") +
+                     "\nlog " + status.log_id() + ", start " +
+                     std::to_string(status.incarnation()) + ", since " +
+                     TimeText(status.start_time()) + "\n";
+  if (status.has_horizon_time()) {
+    text += "outcomes kept of transactions begun after " + TimeText(status.horizon_time()) + "\n";
+  }
+  Rows rows = {{"CLUSTER", "STATE", "KAFKA CLUSTER ID", "LANES idle/busy/renewing", "PROBLEM"}};
+  for (const auto& cluster : status.clusters()) {
+    const auto& lanes = cluster.lanes();
+    rows.push_back({cluster.name(), NameOf(cluster.state()),
+                    cluster.kafka_cluster_id().empty() ? "-" : cluster.kafka_cluster_id(),
+                    std::to_string(lanes.idle()) + "/" + std::to_string(lanes.busy()) + "/" +
+                        std::to_string(lanes.renewing()),
+                    cluster.problem()});
+  }
+  return text + Table(rows);
+}
+
+std::string Render(const v1::Transaction& txn) {
+  std::string text = "txn      " + txn.txn_id() + "\nstate    " + NameOf(txn.state()) + "\n";
+  if (!txn.label().empty()) text += "label    " + txn.label() + "\n";
+  text += "began    " + TimeText(txn.begin_time()) + "\n";
+  if (txn.has_expire_time()) text += "expires  " + TimeText(txn.expire_time()) + "\n";
+  if (txn.has_abort()) text += "aborted  " + RenderAbort(txn.abort()) + "\n";
+  return text + RenderBranches(txn.branches());
+}
+
+std::string Render(const v1::ListInDoubtResponse& list) {
+  if (list.in_doubt().empty()) return "nothing is in doubt\n";
+  std::string text;
+  for (const auto& item : list.in_doubt()) {
+    text += "batch " + std::to_string(item.batch_id()) + " " + NameOf(item.state()) + ", decided " +
+            TimeText(item.decide_time()) + "\n";
+    for (const auto& id : item.txn_ids()) text += "txn " + id + "\n";
+    text += RenderBranches(item.branches()) + "\n";
+  }
+  return text;
+}
+
+std::string Render(const std::string& txn_id, const v1::CommitResponse& response) {
+  return RenderOutcome(txn_id, response);
+}
+
+std::string Render(const std::string& txn_id, const v1::AbortResponse& response) {
+  return RenderOutcome(txn_id, response);
+}
+
+}  // namespace lockstep::cli
