@@ -18,17 +18,18 @@ function(lockstep_library name)
   target_link_libraries(lockstep_${name} PUBLIC lockstep_options ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
 endfunction()
 
+# tests_LABEL builds all the programs of one label; there are no other labels.
+foreach(label IN ITEMS unit sim contract integration model long)
+  add_custom_target(tests_${label})
+endforeach()
+
 # lockstep_test(NAME LABEL label SOURCES ... LIBS ... [TIMEOUT seconds]): a GoogleTest program, each
 # of its tests a CTest test of its own. RUN_SERIAL for those that measure or fill the machine.
 function(lockstep_test name)
   cmake_parse_arguments(ARG "SERIAL;WHOLE" "LABEL;TIMEOUT" "SOURCES;LIBS;ARGS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE lockstep_options ${ARG_LIBS} GTest::gtest_main GTest::gmock)
-  # tests_LABEL builds all the programs of one label.
   foreach(label IN LISTS ARG_LABEL)
-    if(NOT TARGET tests_${label})
-      add_custom_target(tests_${label})
-    endif()
     add_dependencies(tests_${label} ${name})
   endforeach()
   if(NOT ARG_TIMEOUT)
