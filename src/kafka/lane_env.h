@@ -1,0 +1,28 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+
+#include "coordinator/ports.h"
+#include "kafka/log_bridge.h"
+#include "kafka/settings.h"
+#include "kafka/topic_catalog.h"
+#include "wire/client.h"
+
+namespace lockstep::kafka {
+
+/// What the lanes of one cluster share. Outlives them; does not change while one lives.
+struct LaneEnv {
+  const ClusterConfig& config;
+  const KafkaClusterId cluster_id;
+  const std::chrono::milliseconds transaction_timeout;
+  wire::Client& wire;
+  TopicCatalog& topics;
+  const coordinator::Clock& clock;
+  LogBridge& log;
+  std::function<TransactionalId()> next_id;  ///< Never the same twice. Thread-safe.
+
+  const std::string& tag() const { return config.name.get(); }  ///< For failpoints.
+};
+
+}  // namespace lockstep::kafka

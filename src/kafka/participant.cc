@@ -1,0 +1,81 @@
+#include "kafka/participant.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace lockstep::kafka {
+namespace {
+
+txn::Vote No(txn::Refusal refusal) {
+  txn::Vote vote;
+  vote.kind = txn::Vote::Kind::kNo;
+  vote.refusal = std::move(refusal);
+  return vote;
+}
+
+txn::Vote ReadOnly() {
+  txn::Vote vote;
+  vote.kind = txn::Vote::Kind::kReadOnly;
+  return vote;
+}
+
+bool NothingIn(const txn::BranchWork& work) {
+  return work.records.empty() &&
+         std::all_of(work.offsets.begin(), work.offsets.end(),
+                     [](const txn::GroupOffsets& group) { return group.offsets.empty(); });
+}
+
+}  // namespace
+
+ManagedParticipant::ManagedParticipant(std::shared_ptr<LanePool> pool,
+                                       coordinator::Executor& executor, Refusing refusing,
+                                       WaitedInVain waited_in_vain)
+    : pool_(std::move(pool)),
+      executor_(executor),
+      refusing_(std::move(refusing)),
+      waited_in_vain_(std::move(waited_in_vain)) {}
+
+ManagedParticipant::~ManagedParticipant() {
+  if (ticket_) pool_->Cancel(*ticket_);
+  if (lane_ != nullptr) pool_->Retire(*lane_);
+}
+
+// A vote never comes from inside the call that took its callback, and never after Abort.
+void ManagedParticipant::Post(const coordinator::Callback<txn::Vote>& vote, txn::Vote what) {
+  executor_.Post([vote, what = std::move(what), aborted = aborted_] {
+    if (!*aborted) vote(what);
+  });
+}
+
+void ManagedParticipant::Prepare(txn::BranchWork work, MonoTime give_up,
+                                 coordinator::Callback<txn::Vote> vote) {
+  // Nothing to write: nothing to end either (the broker would answer INVALID_TXN_STATE).
+  if (NothingIn(work)) return Post(vote, ReadOnly());
+  if (auto refusal = refusing_()) return Post(vote, No(std::move(*refusal)));
+  const auto shared = std::make_shared<txn::BranchWork>(std::move(work));
+  ticket_ = pool_->Request(
+      give_up,
+      [this, shared, give_up, vote](Lane& lane) {
+        lane_ = &lane;
+        lane.Prepare(std::move(*shared), give_up, vote);
+      },
+      [this, vote] { Post(vote, No(waited_in_vain_())); });
+  if (!ticket_) Post(vote, No(waited_in_vain_()));
+}
+
+void ManagedParticipant::Commit(coordinator::Callback<Status> done) {
+  lane_->Commit(std::move(done));
+}
+
+void ManagedParticipant::Abort(coordinator::Callback<> done) {
+  if (lane_ != nullptr) return lane_->Abort(std::move(done));
+  *aborted_ = true;
+  if (ticket_) pool_->Cancel(*ticket_);
+  executor_.Post(std::move(done));
+}
+
+void ManagedParticipant::Release() {
+  if (lane_ != nullptr) pool_->Return(*std::exchange(lane_, nullptr));
+}
+
+}  // namespace lockstep::kafka

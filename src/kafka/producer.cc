@@ -1,0 +1,261 @@
+#include "kafka/producer.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace lockstep::kafka {
+namespace {
+
+struct ErrorDeleter {
+  void operator()(rd_kafka_error_t* error) const { rd_kafka_error_destroy(error); }
+};
+
+// librdkafka counts in milliseconds; one that is rounded down to 0 would not wait at all.
+int Milliseconds(Duration duration) {
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(duration).count();
+  return static_cast<int>(std::clamp<std::int64_t>(ms, 0, 3'600'000));
+}
+
+// Takes ownership of what a transactional call returned.
+std::optional<Failure> Take(rd_kafka_error_t* raw) {
+  if (raw == nullptr) return std::nullopt;
+  const std::unique_ptr<rd_kafka_error_t, ErrorDeleter> error(raw);
+  return Failure{rd_kafka_error_code(raw), rd_kafka_error_is_fatal(raw) != 0,
+                 rd_kafka_error_txn_requires_abort(raw) != 0, rd_kafka_error_is_retriable(raw) != 0,
+                 rd_kafka_error_string(raw)};
+}
+
+std::optional<Failure> FromCode(rd_kafka_resp_err_t code, const char* what = nullptr) {
+  if (code == RD_KAFKA_RESP_ERR_NO_ERROR) return std::nullopt;
+  Failure failure;
+  failure.code = code;
+  failure.message = what != nullptr ? what : rd_kafka_err2str(code);
+  return failure;
+}
+
+DeliveryReport ReportOf(const rd_kafka_message_t& message) {
+  DeliveryReport report;
+  // The index travels as the message's opaque pointer, one up: none is null.
+  report.record = reinterpret_cast<std::uintptr_t>(message._private) - 1;
+  report.partition = {rd_kafka_topic_name(message.rkt), message.partition};
+  report.offset = std::max<std::int64_t>(message.offset, -1);
+  report.failure = FromCode(message.err, rd_kafka_message_errstr(&message));
+  return report;
+}
+
+struct HeadersDeleter {
+  void operator()(rd_kafka_headers_t* headers) const { rd_kafka_headers_destroy(headers); }
+};
+using HeadersPtr = std::unique_ptr<rd_kafka_headers_t, HeadersDeleter>;
+
+HeadersPtr HeadersOf(const txn::Record& record) {
+  if (record.headers.empty()) return nullptr;
+  HeadersPtr headers(rd_kafka_headers_new(record.headers.size()));
+  for (const txn::Header& header : record.headers) {
+    const void* value = header.value ? header.value->data() : nullptr;
+    const auto size = header.value ? static_cast<ssize_t>(header.value->size()) : 0;
+    rd_kafka_header_add(headers.get(), header.key.data(), static_cast<ssize_t>(header.key.size()),
+                        value, size);
+  }
+  return headers;
+}
+
+struct MetadataDeleter {
+  void operator()(const rd_kafka_metadata_t* metadata) const {
+    rd_kafka_metadata_destroy(metadata);
+  }
+};
+
+struct ListDeleter {
+  void operator()(rd_kafka_topic_partition_list_t* list) const {
+    rd_kafka_topic_partition_list_destroy(list);
+  }
+};
+using ListPtr = std::unique_ptr<rd_kafka_topic_partition_list_t, ListDeleter>;
+
+ListPtr ListOf(const std::vector<txn::OffsetToCommit>& offsets) {
+  ListPtr list(rd_kafka_topic_partition_list_new(static_cast<int>(offsets.size())));
+  for (const txn::OffsetToCommit& offset : offsets) {
+    auto* element = rd_kafka_topic_partition_list_add(list.get(), offset.partition.topic.c_str(),
+                                                      offset.partition.partition);
+    element->offset = offset.offset;
+#if RD_KAFKA_VERSION >= 0x020100ff
+    // 2.0 sends -1, "not known".
+    rd_kafka_topic_partition_set_leader_epoch(element, offset.leader_epoch);
+#endif
+    if (offset.metadata.empty()) continue;
+    // The list frees it with free().
+    element->metadata = ::malloc(offset.metadata.size());
+    if (element->metadata == nullptr) std::abort();
+    std::copy(offset.metadata.begin(), offset.metadata.end(),
+              static_cast<char*>(element->metadata));
+    element->metadata_size = offset.metadata.size();
+  }
+  return list;
+}
+
+struct GroupDeleter {
+  void operator()(rd_kafka_consumer_group_metadata_t* group) const {
+    rd_kafka_consumer_group_metadata_destroy(group);
+  }
+};
+using GroupPtr = std::unique_ptr<rd_kafka_consumer_group_metadata_t, GroupDeleter>;
+
+GroupPtr GroupOf(const txn::GroupOffsets& offsets) {
+  if (offsets.standalone) {
+    return GroupPtr(rd_kafka_consumer_group_metadata_new(offsets.group_id.c_str()));
+  }
+  return GroupPtr(rd_kafka_consumer_group_metadata_new_with_genid(
+      offsets.group_id.c_str(), offsets.generation, offsets.member_id.c_str(),
+      offsets.group_instance_id ? offsets.group_instance_id->c_str() : nullptr));
+}
+
+}  // namespace
+
+void Producer::OnLog(const rd_kafka_t* handle, int level, const char* facility, const char* text) {
+  auto* self = static_cast<Producer*>(rd_kafka_opaque(handle));
+  self->log_.Write(level, self->id_, facility, text);
+}
+
+void Producer::Deleter::operator()(rd_kafka_t* handle) const {
+  // What is still queued would be sent while the threads wind down, and warned about.
+  rd_kafka_purge(
+      handle, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT | RD_KAFKA_PURGE_F_NON_BLOCKING);
+  rd_kafka_destroy_flags(handle, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
+}
+
+Result<std::unique_ptr<Producer>> Producer::Create(const ClusterConfig& config,
+                                                   const TransactionalId& id,
+                                                   std::chrono::milliseconds transaction_timeout,
+                                                   LogBridge& log) {
+  Result<ConfPtr> conf = ProducerConf(config, id, transaction_timeout);
+  if (!conf.ok()) return conf.error();
+  std::unique_ptr<Producer> producer(new Producer(id, log));
+  rd_kafka_conf_t* raw = conf->get();
+  rd_kafka_conf_set_opaque(raw, producer.get());
+  rd_kafka_conf_set_log_cb(raw, OnLog);
+  // Reports as events: this thread sleeps until one is there. Without (or with a callback)
+  // librdkafka's own flush wakes every 10 ms.
+  rd_kafka_conf_set_events(raw, RD_KAFKA_EVENT_DR);
+  producer->ledger_.AttachTo(raw);
+  char why[512];
+  producer->handle_.reset(rd_kafka_new(RD_KAFKA_PRODUCER, raw, why, sizeof why));
+  if (producer->handle_ == nullptr) {
+    return MakeError(Code::kInvalidArgument, std::string("librdkafka: ") + why);
+  }
+  conf->release();  // The producer has it.
+  producer->queue_.reset(rd_kafka_queue_get_main(producer->handle_.get()));
+  return producer;
+}
+
+Producer::~Producer() = default;
+
+std::optional<Failure> Producer::InitTransactions(Duration slice) {
+  return Take(rd_kafka_init_transactions(handle_.get(), Milliseconds(slice)));
+}
+
+std::optional<Failure> Producer::BeginTransaction() {
+  return Take(rd_kafka_begin_transaction(handle_.get()));
+}
+
+std::optional<Failure> Producer::Warm(const std::vector<std::string>& topics, Duration timeout) {
+  std::vector<rd_kafka_topic_t*> fresh;
+  for (const std::string& topic : topics) {
+    auto& slot = topics_[topic];
+    if (slot != nullptr) continue;
+    slot.reset(rd_kafka_topic_new(handle_.get(), topic.c_str(), nullptr));
+    if (slot == nullptr) {
+      topics_.erase(topic);
+      return FromCode(rd_kafka_last_error());
+    }
+    fresh.push_back(slot.get());
+  }
+  if (fresh.empty()) return std::nullopt;
+  // Without a topic it asks for all that this producer knows: one request for several new ones.
+  const rd_kafka_metadata_t* raw = nullptr;
+  const auto code = rd_kafka_metadata(handle_.get(), 0, fresh.size() == 1 ? fresh[0] : nullptr,
+                                      &raw, Milliseconds(timeout));
+  const std::unique_ptr<const rd_kafka_metadata_t, MetadataDeleter> metadata(raw);
+  return FromCode(code);
+}
+
+std::optional<Failure> Producer::Produce(const txn::Record& record, std::size_t index) {
+  const auto topic = topics_.find(record.topic);
+  if (topic == topics_.end()) return FromCode(RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC);
+  HeadersPtr headers = HeadersOf(record);
+  // Null and empty differ, and librdkafka tells them apart by the pointer.
+  const auto bytes = [](const std::optional<std::string>& text) {
+    return std::pair<void*, std::size_t>(text ? const_cast<char*>(text->data()) : nullptr,
+                                         text ? text->size() : 0);
+  };
+  std::array<rd_kafka_vu_t, 8> args{};
+  std::size_t count = 0;
+  const auto add = [&](rd_kafka_vtype_t type) -> auto& {
+    args[count].vtype = type;
+    return args[count++].u;
+  };
+  add(RD_KAFKA_VTYPE_RKT).rkt = topic->second.get();
+  add(RD_KAFKA_VTYPE_PARTITION).i32 = record.partition.value_or(RD_KAFKA_PARTITION_UA);
+  add(RD_KAFKA_VTYPE_MSGFLAGS).i = RD_KAFKA_MSG_F_COPY;
+  auto& key = add(RD_KAFKA_VTYPE_KEY).mem;
+  std::tie(key.ptr, key.size) = bytes(record.key);
+  auto& value = add(RD_KAFKA_VTYPE_VALUE).mem;
+  std::tie(value.ptr, value.size) = bytes(record.value);
+  add(RD_KAFKA_VTYPE_OPAQUE).ptr = reinterpret_cast<void*>(index + 1);
+  if (record.timestamp_ms) add(RD_KAFKA_VTYPE_TIMESTAMP).i64 = *record.timestamp_ms;
+  if (headers != nullptr) add(RD_KAFKA_VTYPE_HEADERS).headers = headers.get();
+  auto failure = Take(rd_kafka_produceva(handle_.get(), args.data(), count));
+  if (!failure) headers.release();  // The message has them.
+  return failure;
+}
+
+bool Producer::TakeReports(Duration slice, const std::function<void(const DeliveryReport&)>& take) {
+  bool any = false;
+  for (int wait = Milliseconds(slice);; wait = 0) {
+    rd_kafka_event_t* event = rd_kafka_queue_poll(queue_.get(), wait);
+    if (event == nullptr) return any;
+    while (const rd_kafka_message_t* message = rd_kafka_event_message_next(event)) {
+      any = true;
+      take(ReportOf(*message));
+    }
+    rd_kafka_event_destroy(event);
+  }
+}
+
+std::optional<Failure> Producer::SendOffsets(const txn::GroupOffsets& offsets, Duration timeout) {
+  const ListPtr list = ListOf(offsets.offsets);
+  const GroupPtr group = GroupOf(offsets);
+  return Take(rd_kafka_send_offsets_to_transaction(handle_.get(), list.get(), group.get(),
+                                                   Milliseconds(timeout)));
+}
+
+std::optional<Failure> Producer::CommitTransaction(Duration slice) {
+  return Take(rd_kafka_commit_transaction(handle_.get(), Milliseconds(slice)));
+}
+
+void Producer::PurgeUnsent() {
+  rd_kafka_purge(handle_.get(), RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_NON_BLOCKING);
+}
+
+int Producer::Undelivered() const { return rd_kafka_outq_len(handle_.get()); }
+
+std::optional<Failure> Producer::AbortTransaction(Duration slice) {
+  return Take(rd_kafka_abort_transaction(handle_.get(), Milliseconds(slice)));
+}
+
+std::optional<Failure> Producer::TransactionFailure() {
+  // Beginning a second transaction changes nothing and is always refused: with the failure of the
+  // open one where it has failed, else because one is open.
+  auto failure = BeginTransaction();
+  if (failure && failure->code == RD_KAFKA_RESP_ERR__STATE && !failure->fatal) return std::nullopt;
+  return failure;
+}
+
+bool Producer::dead() const {
+  return rd_kafka_fatal_error(handle_.get(), nullptr, 0) != RD_KAFKA_RESP_ERR_NO_ERROR;
+}
+
+void Producer::Wake() { rd_kafka_queue_yield(queue_.get()); }
+
+}  // namespace lockstep::kafka

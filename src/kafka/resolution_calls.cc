@@ -1,0 +1,123 @@
+#include "kafka/resolution_calls.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+namespace lockstep::kafka {
+namespace {
+
+// The answers of one ReadMarkers. Touched on the wire client's thread only.
+struct MarkerAnswers {
+  std::vector<txn::MarkerFound> found;
+  std::size_t missing = 0;
+  bool any_marker = false;
+  std::optional<Error> error;
+  coordinator::Callback<Result<std::vector<txn::MarkerFound>>> done;
+
+  void Take(std::size_t index, const Result<wire::MarkerAnswer>& answer) {
+    using Kind = wire::MarkerAnswer::Kind;
+    if (!answer.ok()) {
+      if (answer.error().code != Code::kNotFound) error = answer.error();
+    } else if (answer->kind == Kind::kCommit || answer->kind == Kind::kAbort) {
+      any_marker = true;
+      found[index] =
+          answer->kind == Kind::kCommit ? txn::MarkerFound::kCommit : txn::MarkerFound::kAbort;
+    }
+    if (--missing > 0) return;
+    if (error && !any_marker) return done(std::move(*error));
+    done(std::move(found));
+  }
+};
+
+std::vector<txn::TopicPartition> PartitionsOf(const txn::PreparedParticipant& participant) {
+  std::vector<txn::TopicPartition> partitions;
+  for (const txn::Evidence& evidence : participant.evidence) {
+    partitions.push_back(evidence.partition);
+  }
+  return partitions;
+}
+
+}  // namespace
+
+void EndTxnCommit(wire::Client& client, const txn::ParticipantName& name, Duration timeout,
+                  coordinator::Callback<Status> done) {
+  // Once: whoever resolves asks what became of it before sending another.
+  client.EndTxn({name.transactional_id, name.producer_id, name.producer_epoch,
+                 txn::Direction::kCommit, name.protocol},
+                wire::Attempts::kOnce, timeout,
+                [done = std::move(done)](const Result<wire::EndTxnAnswer>& answer) {
+                  if (!answer.ok()) return done(answer.error());
+                  if (answer->error == wire::ErrorCode::kNone) return done({});
+                  done(wire::ToError(answer->error, "EndTxn"));
+                });
+}
+
+void ReadMarkers(wire::Client& client, const txn::PreparedParticipant& participant,
+                 Duration timeout,
+                 coordinator::Callback<Result<std::vector<txn::MarkerFound>>> done) {
+  const auto answers = std::make_shared<MarkerAnswers>();
+  answers->found.assign(participant.evidence.size(), txn::MarkerFound::kNone);
+  answers->missing = participant.evidence.size();
+  answers->done = std::move(done);
+  for (std::size_t i = 0; i < participant.evidence.size(); ++i) {
+    const txn::Evidence& evidence = participant.evidence[i];
+    client.FindMarker(
+        {evidence.partition, evidence.offset, participant.name.producer_id}, timeout,
+        [answers, i](const Result<wire::MarkerAnswer>& answer) { answers->Take(i, answer); });
+  }
+}
+
+void CheckMarkers(wire::Client& client, const txn::PreparedParticipant& participant,
+                  Duration timeout,
+                  coordinator::Callback<Result<std::vector<txn::TopicPartition>>> done) {
+  std::map<txn::TopicPartition, std::int64_t> offsets;
+  for (const txn::Evidence& evidence : participant.evidence) {
+    offsets[evidence.partition] = evidence.offset;
+  }
+  client.ListOffsets(PartitionsOf(participant), wire::Isolation::kReadCommitted, timeout,
+                     [offsets = std::move(offsets), done = std::move(done)](
+                         const Result<std::vector<wire::PartitionOffset>>& ends) {
+                       if (!ends.ok()) return done(ends.error());
+                       std::vector<txn::TopicPartition> hanging;
+                       for (const wire::PartitionOffset& end : *ends) {
+                         if (!end.offset.ok()) {
+                           if (end.offset.error().code == Code::kNotFound) continue;
+                           return done(end.offset.error());
+                         }
+                         if (*end.offset <= offsets.at(end.partition)) {
+                           hanging.push_back(end.partition);
+                         }
+                       }
+                       done(std::move(hanging));
+                     });
+}
+
+void RepairMarkers(wire::Client& client, const txn::PreparedParticipant& participant,
+                   const std::vector<txn::TopicPartition>& partitions, Duration timeout,
+                   coordinator::Callback<Status> done) {
+  wire::MarkerWrite write;
+  write.producer_id = participant.name.producer_id;
+  write.producer_epoch = participant.name.producer_epoch;
+  write.direction = txn::Direction::kCommit;
+  for (const txn::Evidence& evidence : participant.evidence) {
+    const bool wanted = std::count(partitions.begin(), partitions.end(), evidence.partition) > 0;
+    if (wanted) write.evidence.push_back(evidence);
+  }
+  client.WriteTxnMarkers(
+      std::move(write), timeout,
+      [done = std::move(done)](const Result<std::vector<wire::MarkerWritten>>& written) {
+        if (!written.ok()) return done(written.error());
+        for (const wire::MarkerWritten& marker : *written) {
+          if (marker.status.ok()) continue;
+          const Error& error = marker.status.error();
+          return done(
+              Error{error.code, error.effect, ToString(marker.partition) + ": " + error.message});
+        }
+        done({});
+      });
+}
+
+}  // namespace lockstep::kafka

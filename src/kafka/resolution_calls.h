@@ -1,0 +1,35 @@
+#pragma once
+
+#include <vector>
+
+#include "base/time.h"
+#include "coordinator/ports.h"
+#include "txn/resolve.h"
+#include "txn/types.h"
+#include "wire/client.h"
+
+/// The questions and deeds of resolution by name, as wire requests: what coordinator::Cluster
+/// promises of them, for a client that is pinned to the right cluster. Each returns at once and
+/// calls back on the wire client's thread.
+namespace lockstep::kafka {
+
+void EndTxnCommit(wire::Client& client, const txn::ParticipantName& name, Duration timeout,
+                  coordinator::Callback<Status> done);
+
+/// There must be some evidence. A partition that is gone has no marker. Fails only if no
+/// partition's marker is found and one could not be asked: one marker of a transaction tells them
+/// all.
+void ReadMarkers(wire::Client& client, const txn::PreparedParticipant& participant,
+                 Duration timeout,
+                 coordinator::Callback<Result<std::vector<txn::MarkerFound>>> done);
+
+/// A partition that is gone hangs nobody.
+void CheckMarkers(wire::Client& client, const txn::PreparedParticipant& participant,
+                  Duration timeout,
+                  coordinator::Callback<Result<std::vector<txn::TopicPartition>>> done);
+
+void RepairMarkers(wire::Client& client, const txn::PreparedParticipant& participant,
+                   const std::vector<txn::TopicPartition>& partitions, Duration timeout,
+                   coordinator::Callback<Status> done);
+
+}  // namespace lockstep::kafka
