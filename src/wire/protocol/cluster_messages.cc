@@ -19,7 +19,7 @@ Metadata::Broker DecodeBroker(Reader& r) {
 
 }  // namespace
 
-// ---- ApiVersions -------------------------------------------------------------------------------
+// ---- ApiVersions ------------------------------------------------------------------------------
 
 void ApiVersions::Encode(Writer& w) const {
   w.String("lockstep");
@@ -57,8 +57,7 @@ ApiVersions::Response ApiVersions::Decode(Reader& r) {
   return response;
 }
 
-// ---- Metadata
-// ------------------------------------------------------------------------------------
+// ---- Metadata ---------------------------------------------------------------------------------
 
 void Metadata::Encode(Writer& w) const {
   w.Array(topics, [&](const std::string& topic) {
@@ -106,8 +105,7 @@ Metadata::Response Metadata::Decode(Reader& r) {
   return response;
 }
 
-// ---- FindCoordinator
-// -----------------------------------------------------------------------------
+// ---- FindCoordinator --------------------------------------------------------------------------
 
 void FindCoordinator::Encode(Writer& w) const {
   w.String(coordinator_key);
@@ -125,8 +123,7 @@ FindCoordinator::Response FindCoordinator::Decode(Reader& r) {
   return response;
 }
 
-// ---- DescribeGroups, ConsumerGroupDescribe
-// ---------------------------------------------------------
+// ---- DescribeGroups, ConsumerGroupDescribe ----------------------------------------------------
 
 void DescribeGroups::Encode(Writer& w) const {
   w.ArrayCount(1);
@@ -212,8 +209,7 @@ ConsumerGroupDescribe::Response ConsumerGroupDescribe::Decode(Reader& r) {
   return response;
 }
 
-// ---- DescribeConfigs
-// -------------------------------------------------------------------------------
+// ---- DescribeConfigs --------------------------------------------------------------------------
 
 void DescribeConfigs::Encode(Writer& w) const {
   w.ArrayCount(1);

@@ -31,6 +31,7 @@ enum class ApiKey : std::int16_t {
   kWriteTxnMarkers = 27,
   kTxnOffsetCommit = 28,
   kDescribeConfigs = 32,
+  kDescribeProducers = 61,
   kDescribeTransactions = 65,
   kListTransactions = 66,
   kConsumerGroupDescribe = 69,

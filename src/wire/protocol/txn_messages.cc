@@ -9,8 +9,7 @@ constexpr std::int32_t kLeaderEpochNotKnown = -1;
 
 }  // namespace
 
-// ---- InitProducerId
-// ------------------------------------------------------------------------------
+// ---- InitProducerId ---------------------------------------------------------------------------
 
 void InitProducerId::Encode(Writer& w) const {
   w.String(transactional_id);
@@ -30,8 +29,7 @@ InitProducerId::Response InitProducerId::Decode(Reader& r) {
   return response;
 }
 
-// ---- EndTxn
-// --------------------------------------------------------------------------------------
+// ---- EndTxn -----------------------------------------------------------------------------------
 
 void EndTxn::Encode(Writer& w) const {
   w.String(transactional_id);
@@ -53,8 +51,7 @@ EndTxn::Response EndTxn::Decode(Reader& r) {
   return response;
 }
 
-// ---- DescribeTransactions
-// ------------------------------------------------------------------------
+// ---- DescribeTransactions ---------------------------------------------------------------------
 
 void DescribeTransactions::Encode(Writer& w) const {
   w.ArrayCount(1);
@@ -86,8 +83,7 @@ DescribeTransactions::Response DescribeTransactions::Decode(Reader& r) {
   return response;
 }
 
-// ---- ListTransactions
-// ----------------------------------------------------------------------------
+// ---- ListTransactions -------------------------------------------------------------------------
 
 void ListTransactions::Encode(Writer& w) const {
   w.Array(states, [&](const std::string& state) { w.String(state); });
@@ -112,8 +108,7 @@ ListTransactions::Response ListTransactions::Decode(Reader& r) {
   return response;
 }
 
-// ---- WriteTxnMarkers
-// -----------------------------------------------------------------------------
+// ---- WriteTxnMarkers --------------------------------------------------------------------------
 
 void WriteTxnMarkers::Encode(Writer& w) const {
   w.ArrayCount(1);
@@ -140,8 +135,39 @@ WriteTxnMarkers::Response WriteTxnMarkers::Decode(Reader& r) {
   return response;
 }
 
-// ---- ListOffsets
-// ---------------------------------------------------------------------------------
+// ---- DescribeProducers ------------------------------------------------------------------------
+
+void DescribeProducers::Encode(Writer& w) const {
+  EncodeTopics(w, topics);
+  w.NoTags();
+}
+
+DescribeProducers::Response DescribeProducers::Decode(Reader& r) {
+  Response response;
+  r.Int32();  // throttle time
+  response.partitions = DecodePartitions<Partition>(r, [&] {
+    Partition partition;
+    partition.partition = r.Int32();
+    partition.error = r.Error();
+    partition.error_message = r.NullableString().value_or("");
+    partition.producers = r.Array([&] {
+      Producer producer;
+      producer.producer_id = r.Int64();
+      producer.producer_epoch = r.Int32();
+      r.Int32();  // last sequence
+      r.Int64();  // last timestamp
+      producer.coordinator_epoch = r.Int32();
+      producer.txn_start_offset = r.Int64();
+      r.SkipTags();
+      return producer;
+    });
+    return partition;
+  });
+  r.SkipTags();
+  return response;
+}
+
+// ---- ListOffsets ------------------------------------------------------------------------------
 
 void ListOffsets::Encode(Writer& w) const {
   w.Int32(kNoReplica);
@@ -175,8 +201,7 @@ ListOffsets::Response ListOffsets::Decode(Reader& r) {
   return response;
 }
 
-// ---- Fetch
-// ---------------------------------------------------------------------------------------
+// ---- Fetch ------------------------------------------------------------------------------------
 
 void Fetch::Encode(Writer& w) const {
   w.Int32(kNoReplica);

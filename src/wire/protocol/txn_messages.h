@@ -97,6 +97,30 @@ struct WriteTxnMarkers {
   static Response Decode(Reader& r);
 };
 
+struct DescribeProducers {
+  static constexpr Api kApi{ApiKey::kDescribeProducers, "DescribeProducers", 0, 0, 0};
+  std::vector<TopicPartitions> topics;
+  void Encode(Writer& w) const;
+
+  struct Producer {
+    std::int64_t producer_id = -1;
+    std::int32_t producer_epoch = -1;
+    std::int32_t coordinator_epoch = -1;  ///< Of the last marker; -1: none yet.
+    std::int64_t txn_start_offset = -1;   ///< Of the open transaction; -1: none.
+  };
+  struct Partition {
+    std::string topic;
+    std::int32_t partition = 0;
+    ErrorCode error = ErrorCode::kNone;
+    std::string error_message;
+    std::vector<Producer> producers;
+  };
+  struct Response {
+    std::vector<Partition> partitions;
+  };
+  static Response Decode(Reader& r);
+};
+
 struct ListOffsets {
   static constexpr Api kApi{ApiKey::kListOffsets, "ListOffsets", 6, 6, 6};
   std::int8_t isolation = 0;
