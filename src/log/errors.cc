@@ -46,10 +46,13 @@ Error FromErrno(const std::filesystem::path& folder, std::string_view doing, int
   switch (error_number) {
     case EACCES:
     case EPERM:
-    case EROFS: return PermissionDenied(folder, doing, std::strerror(error_number));
+    case EROFS:
+      return PermissionDenied(folder, doing, std::strerror(error_number));
     case ENOSPC:
-    case EDQUOT: return DiskFull(folder, doing);
-    default: return DiskFailed(folder, doing, std::strerror(error_number));
+    case EDQUOT:
+      return DiskFull(folder, doing);
+    default:
+      return DiskFailed(folder, doing, std::strerror(error_number));
   }
 }
 

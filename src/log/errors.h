@@ -8,7 +8,8 @@
 #include "base/result.h"
 
 /// The one place where failures of the file system and of RocksDB become ours. Each error names the
-/// folder, what is wrong, and the way out. All have effect None: they come from opening and reading.
+/// folder, what is wrong, and the way out. All have effect None: they come from opening and
+/// reading.
 namespace lockstep::log {
 
 /// `doing` continues "decision log '/data': ", e.g. "listing the folder".

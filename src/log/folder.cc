@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "log/errors.h"
+#include "log/record_file.h"
 
 namespace lockstep::log {
 namespace {
@@ -70,8 +71,7 @@ bool IsOurs(std::string_view name) {
 Result<std::vector<std::string>> List(const stdfs::path& folder) {
   std::error_code error;
   std::vector<std::string> names;
-  for (stdfs::directory_iterator it(folder, error), end; !error && it != end;
-       it.increment(error)) {
+  for (stdfs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     names.push_back(it->path().filename().string());
   }
   if (error) return FromErrno(folder, "listing the folder", error.value());
@@ -140,8 +140,7 @@ Result<FolderState> Inspect(rocksdb::FileSystem& fs, const stdfs::path& folder) 
   const stdfs::file_status status = stdfs::status(folder, error);
   if (status.type() == stdfs::file_type::not_found) {
     return MakeError(Code::kNotFound,
-                     Named(folder) +
-                         " does not exist: if there was one, is its volume mounted?");
+                     Named(folder) + " does not exist: if there was one, is its volume mounted?");
   }
   if (error) return FromErrno(folder, "looking at the folder", error.value());
   if (!stdfs::is_directory(status)) {
@@ -181,6 +180,20 @@ Status MakeFolder(rocksdb::FileSystem& fs, const stdfs::path& folder) {
   const rocksdb::IOStatus io = fs.CreateDirIfMissing(folder.string(), {}, nullptr);
   if (!io.ok()) return FromRocks(folder, "making the folder", io);
   return SyncFolder(fs, parent);
+}
+
+Status CheckRecordFiles(rocksdb::FileSystem& fs, const stdfs::path& folder) {
+  const Result<std::vector<std::string>> names = List(folder);
+  if (!names.ok()) return names.error();
+  for (const std::string& name : *names) {
+    if (!name.ends_with(".log") && !name.starts_with("MANIFEST-")) continue;
+    std::string bytes;
+    const auto io = rocksdb::ReadFileToString(&fs, File(folder, name), &bytes);
+    if (io.IsPathNotFound()) continue;  // Dump only: the log is open elsewhere, and went on.
+    if (!io.ok()) return FromRocks(folder, "reading the file " + name, io);
+    if (const auto damage = FindHiddenDamage(bytes)) return Damaged(folder, name + ": " + *damage);
+  }
+  return {};
 }
 
 Status BeginCreation(rocksdb::FileSystem& fs, const stdfs::path& folder) {

@@ -15,8 +15,9 @@
 ///   OWNER     locked (flock) by the process that has the log open, which writes its pid into it.
 namespace lockstep::log {
 
-/// The newest folder format that this version reads, and the one that it makes. It covers the files,
-/// the keys and the record kinds together: see docs/design/log_format.md for when it is raised.
+/// The newest folder format that this version reads, and the one that it makes. It covers the
+/// files, the keys and the record kinds together: see docs/design/log_format.md for when it is
+/// raised.
 inline constexpr int kFolderFormat = 1;
 
 /// Keeps other processes, and other openings in this one, out of the folder while it lives.
@@ -47,6 +48,10 @@ Result<FolderState> Inspect(rocksdb::FileSystem& fs, const std::filesystem::path
 
 /// Makes the folder itself, durably. Its parent must exist.
 Status MakeFolder(rocksdb::FileSystem& fs, const std::filesystem::path& folder);
+
+/// Of a kReady folder: looks through RocksDB's record files for damage that RocksDB would not see.
+/// Fails with kCorrupt, or if a file cannot be read.
+Status CheckRecordFiles(rocksdb::FileSystem& fs, const std::filesystem::path& folder);
 
 /// From kEmpty or kUnfinished: marks the folder as being made, and removes what an earlier attempt
 /// left. On return RocksDB may make its database.

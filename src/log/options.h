@@ -38,8 +38,8 @@ struct OpenOptions {
   std::chrono::milliseconds lazy_sync_interval{50};
   /// How often it is looked whether there is something to forget.
   std::chrono::milliseconds forget_interval{std::chrono::minutes(1)};
-  /// Appends that may wait for the writer. Beyond it an append fails with kResourceExhausted, effect
-  /// None. The coordinator's own limits keep it far below.
+  /// Appends that may wait for the writer. Beyond it an append fails with kResourceExhausted,
+  /// effect None. The coordinator's own limits keep it far below.
   std::size_t max_queued = 65536;
 
   // For tests.

@@ -16,22 +16,29 @@ using Kind = proto::Record::KindCase;
 
 constexpr std::size_t kLogIdDigits = 16;
 
-// ---- Encoding ------------------------------------------------------------------------------------
+// ---- Encoding
+// ------------------------------------------------------------------------------------
 
 proto::Protocol ToProto(txn::EndTxnProtocol protocol) {
   switch (protocol) {
-    case txn::EndTxnProtocol::kTv1: return proto::PROTOCOL_TV1;
-    case txn::EndTxnProtocol::kTv2: return proto::PROTOCOL_TV2;
+    case txn::EndTxnProtocol::kTv1:
+      return proto::PROTOCOL_TV1;
+    case txn::EndTxnProtocol::kTv2:
+      return proto::PROTOCOL_TV2;
   }
   std::abort();
 }
 
 proto::Outcome ToProto(txn::ParticipantOutcome outcome) {
   switch (outcome) {
-    case txn::ParticipantOutcome::kPending: return proto::OUTCOME_PENDING;
-    case txn::ParticipantOutcome::kCommitted: return proto::OUTCOME_COMMITTED;
-    case txn::ParticipantOutcome::kAborted: return proto::OUTCOME_ABORTED;
-    case txn::ParticipantOutcome::kUnknown: return proto::OUTCOME_UNKNOWN;
+    case txn::ParticipantOutcome::kPending:
+      return proto::OUTCOME_PENDING;
+    case txn::ParticipantOutcome::kCommitted:
+      return proto::OUTCOME_COMMITTED;
+    case txn::ParticipantOutcome::kAborted:
+      return proto::OUTCOME_ABORTED;
+    case txn::ParticipantOutcome::kUnknown:
+      return proto::OUTCOME_UNKNOWN;
   }
   std::abort();
 }
@@ -61,7 +68,8 @@ proto::Record NewRecord() {
   return record;
 }
 
-// ---- Decoding ------------------------------------------------------------------------------------
+// ---- Decoding
+// ------------------------------------------------------------------------------------
 
 Error Corrupt(std::string_view where, std::string_view what) {
   return MakeError(Code::kCorrupt, std::string(where) + ": " + std::string(what));
@@ -89,19 +97,27 @@ Result<proto::Record> Parse(std::string_view bytes, Kind kind, std::string_view 
 
 std::optional<txn::EndTxnProtocol> FromProto(proto::Protocol protocol) {
   switch (protocol) {
-    case proto::PROTOCOL_TV1: return txn::EndTxnProtocol::kTv1;
-    case proto::PROTOCOL_TV2: return txn::EndTxnProtocol::kTv2;
-    default: return std::nullopt;
+    case proto::PROTOCOL_TV1:
+      return txn::EndTxnProtocol::kTv1;
+    case proto::PROTOCOL_TV2:
+      return txn::EndTxnProtocol::kTv2;
+    default:
+      return std::nullopt;
   }
 }
 
 std::optional<txn::ParticipantOutcome> FromProto(proto::Outcome outcome) {
   switch (outcome) {
-    case proto::OUTCOME_PENDING: return txn::ParticipantOutcome::kPending;
-    case proto::OUTCOME_COMMITTED: return txn::ParticipantOutcome::kCommitted;
-    case proto::OUTCOME_ABORTED: return txn::ParticipantOutcome::kAborted;
-    case proto::OUTCOME_UNKNOWN: return txn::ParticipantOutcome::kUnknown;
-    default: return std::nullopt;
+    case proto::OUTCOME_PENDING:
+      return txn::ParticipantOutcome::kPending;
+    case proto::OUTCOME_COMMITTED:
+      return txn::ParticipantOutcome::kCommitted;
+    case proto::OUTCOME_ABORTED:
+      return txn::ParticipantOutcome::kAborted;
+    case proto::OUTCOME_UNKNOWN:
+      return txn::ParticipantOutcome::kUnknown;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -287,8 +303,7 @@ Result<Identity> Decode(std::string_view bytes, std::string_view where) {
   if (!IsLogId(record->identity().log_id())) {
     return Corrupt(where, "the log id is not 16 lower-case hex digits");
   }
-  return Identity{LogId(record->identity().log_id()),
-                  WallTime{record->identity().created_at_ms()}};
+  return Identity{LogId(record->identity().log_id()), WallTime{record->identity().created_at_ms()}};
 }
 
 template <>

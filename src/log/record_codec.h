@@ -10,8 +10,8 @@
 #include "coordinator/ports.h"
 #include "txn/types.h"
 
-/// The bytes of the decision log's records (proto/lockstep/v1/log.proto). Pure: the simulation's log
-/// uses it too.
+/// The bytes of the decision log's records (proto/lockstep/v1/log.proto). Pure: the simulation's
+/// log uses it too.
 namespace lockstep::log {
 
 /// The newest record format that this version reads, and the one that it writes.
@@ -64,9 +64,9 @@ std::string Encode(const Start& start);
 std::string Encode(const Forgotten& forgotten);
 std::string Encode(const Kept& kept);
 
-/// Reads one record, for each type that Encode takes. RocksDB's checksum tells whether these are the
-/// bytes that were written; this tells whether they make sense. `where` names the record in errors.
-/// Fails with kCorrupt (unparsable, another kind of record, a value out of range), or with
+/// Reads one record, for each type that Encode takes. RocksDB's checksum tells whether these are
+/// the bytes that were written; this tells whether they make sense. `where` names the record in
+/// errors. Fails with kCorrupt (unparsable, another kind of record, a value out of range), or with
 /// kFailedPrecondition if a newer lockstepd wrote it.
 template <typename T>
 Result<T> Decode(std::string_view bytes, std::string_view where);
@@ -92,8 +92,8 @@ Result<Kept> Decode(std::string_view bytes, std::string_view where);
 /// Fails with kInternal: only a defect makes another one.
 Status Validate(const txn::Decision& decision);
 
-/// Puts what a completion says into its decision. Fails with kCorrupt if it belongs to another batch
-/// or names a participant that the decision does not have.
+/// Puts what a completion says into its decision. Fails with kCorrupt if it belongs to another
+/// batch or names a participant that the decision does not have.
 Status Apply(const coordinator::Completion& completion, txn::Decision& decision);
 
 }  // namespace lockstep::log

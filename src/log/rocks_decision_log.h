@@ -22,10 +22,10 @@ class Store;
 
 /// The decision log in RocksDB. The records, keys and rules: docs/design/log_format.md.
 ///
-/// Appends are queued; one writer thread puts all that wait into one atomic write with one sync, and
-/// then calls each `done`, in the order of the appends, outside of any lock. So appends that arrive
-/// while a sync runs share the next one. What need not be synced at once waits for a sync to share,
-/// for lazy_sync_interval at most.
+/// Appends are queued; one writer thread puts all that wait into one atomic write with one sync,
+/// and then calls each `done`, in the order of the appends, outside of any lock. So appends that
+/// arrive while a sync runs share the next one. What need not be synced at once waits for a sync to
+/// share, for lazy_sync_interval at most.
 ///
 /// Beside the port's rule (a failed write fails everything from then on, effect Unknown) an append
 /// may fail by itself, effect None, nothing written, the log unharmed: kInternal if it contradicts
@@ -33,8 +33,8 @@ class Store;
 /// kResourceExhausted if max_queued appends wait.
 ///
 /// Find answers kUnavailable, effect Unknown, once the log has failed: a decision that it does not
-/// find then may be on the disk all the same. Who finds nothing asks for the Horizon afterwards, not
-/// before: in that order the horizon covers whatever was forgotten in between.
+/// find then may be on the disk all the same. Who finds nothing asks for the Horizon afterwards,
+/// not before: in that order the horizon covers whatever was forgotten in between.
 ///
 /// The destructor writes what is queued, calls each `done`, and closes; nobody may use the log by
 /// then. `done` must not destroy the log.

@@ -7,7 +7,8 @@
 namespace lockstep::log {
 
 /// Small (write buffers and block cache together stay below 24 MiB), two background threads, and
-/// strict: what RocksDB can verify is verified, and it does not try to come back from a failed write.
+/// strict: what RocksDB can verify is verified, and it does not try to come back from a failed
+/// write.
 rocksdb::Options RocksOptions(rocksdb::Env* env);
 
 /// The same, to read only: writes nothing into the folder, not even RocksDB's own LOG.

@@ -164,11 +164,12 @@ Error Store::InFolder(const Error& error) const {
 }
 
 Error Store::WriteFailed(const rocksdb::Status& status) const {
-  return MakeError(Code::kUnavailable,
-                   "decision log '" + path_.string() + "': writing failed: " + status.ToString() +
-                       ". Whether the last records are durable is unknown: lockstepd must stop, and "
-                       "find out when it starts again",
-                   Effect::kUnknown);
+  return MakeError(
+      Code::kUnavailable,
+      "decision log '" + path_.string() + "': writing failed: " + status.ToString() +
+          ". Whether the last records are durable is unknown: lockstepd must stop, and "
+          "find out when it starts again",
+      Effect::kUnknown);
 }
 
 }  // namespace lockstep::log

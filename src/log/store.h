@@ -32,8 +32,8 @@ namespace lockstep::log {
 /// thread-safe, and recovered, which does not change.
 class Store {
  public:
-  /// Opens or makes the log, and gives this start its incarnation, durably. Blocking. The errors are
-  /// those of Open in rocks_decision_log.h.
+  /// Opens or makes the log, and gives this start its incarnation, durably. Blocking. The errors
+  /// are those of Open in rocks_decision_log.h.
   static Result<std::unique_ptr<Store>> Open(const OpenOptions& options);
 
   const coordinator::RecoveredLog& recovered() const { return recovered_; }
@@ -52,8 +52,8 @@ class Store {
   Status Write();
 
   /// One bounded round of forgetting. Written without a sync of its own: a crash brings what was
-  /// forgotten and the horizon back together. True: there is more to forget now. Fails if what is to
-  /// be forgotten cannot be read, or as Write.
+  /// forgotten and the horizon back together. True: there is more to forget now. Fails if what is
+  /// to be forgotten cannot be read, or as Write.
   Result<bool> ForgetSome();
 
   Result<std::optional<txn::Decision>> Find(const GlobalTxnId& txn) const;

@@ -47,7 +47,8 @@ Result<bool> Store::ForgetSome() {
   if (!round.changed) return round.spent();
   round.writes.Put(keys::kForgotten, Encode(forgotten_));
   round.writes.Put(keys::kKept, Encode(kept_));
-  // Before the records vanish: who finds nothing and then asks for the horizon must get the new one.
+  // Before the records vanish: who finds nothing and then asks for the horizon must get the new
+  // one.
   horizon_ms_ = forgotten_.horizon.ms;
   const rocksdb::Status status = db_->Write({}, &round.writes);
   if (!status.ok()) return WriteFailed(status);

@@ -76,6 +76,7 @@ Result<std::unique_ptr<Store>> Store::Open(const OpenOptions& given) {
   Status status;
   if (*state == FolderState::kReady) {
     status = EndCreation(*fs, options.path);
+    if (status.ok()) status = CheckRecordFiles(*fs, options.path);
     if (status.ok()) status = store->OpenDatabase(false);
   } else {
     status = store->MakeLog();
@@ -165,8 +166,8 @@ Status Store::RecoverBindings() {
   const auto it = NewIterator();
   for (it->Seek(keys::kBindings); it->Valid() && it->key().starts_with(keys::kBindings);
        it->Next()) {
-    const auto binding = Decode<log::Binding>(it->value().ToStringView(),
-                                              keys::Describe(it->key().ToStringView()));
+    const auto binding =
+        Decode<log::Binding>(it->value().ToStringView(), keys::Describe(it->key().ToStringView()));
     if (!binding.ok()) return binding.error();
     bindings_[binding->cluster] = binding->kafka_cluster_id;
   }
@@ -211,8 +212,8 @@ Status Store::RecoverLeftBehind() {
 Status Store::StartIncarnation() {
   rocksdb::WriteOptions synced;
   synced.sync = true;
-  const rocksdb::Status status = db_->Put(
-      synced, keys::kStart, Encode(Start{recovered_.incarnation, clock_.WallNow()}));
+  const rocksdb::Status status =
+      db_->Put(synced, keys::kStart, Encode(Start{recovered_.incarnation, clock_.WallNow()}));
   if (!status.ok()) return FromRocks(path_, "writing the number of this start", status);
   return {};
 }

@@ -37,7 +37,7 @@ Status ApplyDetail(std::string_view key, std::string_view value, StoredBatch& ba
 }  // namespace
 
 std::uint64_t WeightOf(const txn::Decision& decision, std::size_t record_bytes) {
-  constexpr std::uint64_t kPerKey = 24;         // RocksDB's own words, the batch in the index.
+  constexpr std::uint64_t kPerKey = 24;          // RocksDB's own words, the batch in the index.
   constexpr std::uint64_t kPerParticipant = 64;  // Its completion.
   std::uint64_t weight = record_bytes + kPerKey + kPerParticipant * decision.participants.size();
   for (const GlobalTxnId& member : decision.members) weight += member.get().size() + kPerKey;
@@ -66,8 +66,7 @@ Result<StoredBatch> ReadBatch(rocksdb::Iterator& it) {
   batch.decision = *std::move(decision);
   batch.keys.push_back(key);
   for (it.Next(); it.Valid() && it.key().starts_with(key); it.Next()) {
-    const Status applied =
-        ApplyDetail(it.key().ToStringView(), it.value().ToStringView(), batch);
+    const Status applied = ApplyDetail(it.key().ToStringView(), it.value().ToStringView(), batch);
     if (!applied.ok()) return applied.error();
     batch.keys.push_back(it.key().ToString());
   }

@@ -1,0 +1,191 @@
+#include "log/record_codec.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "lockstep/v1/log.pb.h"
+#include "log_test_support.h"
+
+namespace lockstep::log {
+namespace {
+
+namespace proto = lockstep::v1::log;
+
+txn::Decision Everything() {
+  txn::Decision decision = DecisionOf(7, 2, 1'700'000'000'000);
+  decision.members = {GlobalTxnId("a"), GlobalTxnId(std::string("\xff\x00z", 3))};
+  txn::DecidedParticipant& second = decision.participants[1];
+  second.outcome = txn::ParticipantOutcome::kUnknown;
+  second.prepared.name.protocol = txn::EndTxnProtocol::kTv2;
+  second.prepared.name.producer_id = ProducerId(std::numeric_limits<std::int64_t>::max());
+  second.prepared.name.producer_epoch = ProducerEpoch(std::numeric_limits<std::int16_t>::max());
+  second.prepared.name.start_time_ms = -1;
+  second.prepared.evidence = {{{"orders", 3}, 17}, {{"__consumer_offsets", 49}, 0}};
+  decision.acknowledged = true;
+  return decision;
+}
+
+/// The record of Everything(), altered.
+template <typename Alter>
+std::string Altered(const Alter& alter) {
+  proto::Record record;
+  EXPECT_TRUE(record.ParseFromString(Encode(Everything())));
+  alter(record);
+  return record.SerializeAsString();
+}
+
+Code CodeOf(const std::string& bytes) {
+  const auto decoded = Decode<txn::Decision>(bytes, "the key");
+  if (decoded.ok()) return Code::kInternal;
+  EXPECT_TRUE(decoded.error().message.starts_with("the key: ")) << decoded.error().message;
+  EXPECT_EQ(decoded.error().effect, Effect::kNone);
+  return decoded.error().code;
+}
+
+TEST(RecordCodec, ADecisionComesBackAsItWas) {
+  const auto decoded = Decode<txn::Decision>(Encode(Everything()), "key");
+  ASSERT_TRUE(decoded.ok()) << ToString(decoded.error());
+  EXPECT_EQ(*decoded, Everything());
+}
+
+TEST(RecordCodec, ADecisionWithoutParticipantsComesBack) {
+  const auto decoded = Decode<txn::Decision>(Encode(DecisionOf(1, 0)), "key");
+  ASSERT_TRUE(decoded.ok()) << ToString(decoded.error());
+  EXPECT_EQ(*decoded, DecisionOf(1, 0));
+}
+
+TEST(RecordCodec, EveryOutcomeComesBackFromACompletion) {
+  for (const auto outcome : {txn::ParticipantOutcome::kCommitted, txn::ParticipantOutcome::kAborted,
+                             txn::ParticipantOutcome::kUnknown}) {
+    const auto decoded = Decode<StoredCompletion>(
+        Encode(StoredCompletion{{BatchId(9), 4, outcome}, WallTime{5}}), "key");
+    ASSERT_TRUE(decoded.ok());
+    EXPECT_EQ(decoded->completion.batch, BatchId(9));
+    EXPECT_EQ(decoded->completion.participant, 4u);
+    EXPECT_EQ(decoded->completion.outcome, outcome);
+    EXPECT_EQ(decoded->stored_at, WallTime{5});
+  }
+}
+
+TEST(RecordCodec, ACompletionIsNeverPending) {
+  const std::string bytes =
+      Encode(StoredCompletion{{BatchId(9), 4, txn::ParticipantOutcome::kPending}, {}});
+  EXPECT_EQ(Decode<StoredCompletion>(bytes, "key").error().code, Code::kCorrupt);
+}
+
+TEST(RecordCodec, TheSmallRecordsComeBack) {
+  EXPECT_EQ(Decode<Acknowledgement>(Encode(Acknowledgement{BatchId(3), {8}}), "k")->batch,
+            BatchId(3));
+  const auto binding = Decode<Binding>(Encode(Binding{ClusterName("a"), KafkaClusterId("b")}), "k");
+  EXPECT_EQ(binding->cluster, ClusterName("a"));
+  EXPECT_EQ(binding->kafka_cluster_id, KafkaClusterId("b"));
+  const LogId log_id("0123456789abcdef");
+  EXPECT_EQ(Decode<Identity>(Encode(Identity{log_id, {1}}), "k")->log_id, log_id);
+  EXPECT_EQ(Decode<Start>(Encode(Start{Incarnation(2), {1}}), "k")->incarnation, Incarnation(2));
+  const auto forgotten = Decode<Forgotten>(Encode(Forgotten{{4}, BatchId(5)}), "k");
+  EXPECT_EQ(forgotten->horizon, WallTime{4});
+  EXPECT_EQ(forgotten->through, BatchId(5));
+  EXPECT_EQ(Decode<Kept>(Encode(Kept{6}), "k")->bytes, 6u);
+}
+
+// The bytes of format 1, for good: a change that breaks this breaks every log there is.
+TEST(RecordCodec, GoldenBytes) {
+  const std::string hex =
+      "0801124f08071080d095ffbc311a0574786e2d37223d0a026330120b6b61666b612d6f662d63301a076c616e"
+      "652d633020a01f2803300138fbd095ffbc31420a0a066f7264657273184648a0c7ccffbc315001";
+  std::string found;
+  for (const char c : Encode(DecisionOf(7, 1, 1'700'000'000'000))) {
+    constexpr std::string_view kHex = "0123456789abcdef";
+    found.push_back(kHex[static_cast<unsigned char>(c) >> 4]);
+    found.push_back(kHex[static_cast<unsigned char>(c) & 0xf]);
+  }
+  EXPECT_EQ(found, hex);
+}
+
+TEST(RecordCodec, EveryTruncationIsNoticed) {
+  const std::string bytes = Encode(Everything());
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_EQ(CodeOf(bytes.substr(0, size)), Code::kCorrupt) << size;
+  }
+}
+
+TEST(RecordCodec, AnotherKindOfRecordIsNoticed) {
+  EXPECT_EQ(CodeOf(Encode(Kept{1})), Code::kCorrupt);
+  EXPECT_EQ(Decode<Kept>(Encode(Everything()), "k").error().code, Code::kCorrupt);
+}
+
+TEST(RecordCodec, ANewerFormatIsNotReadAndSaysSo) {
+  const std::string bytes = Altered([](proto::Record& r) { r.set_format(kRecordFormat + 1); });
+  EXPECT_EQ(CodeOf(bytes), Code::kFailedPrecondition);
+}
+
+TEST(RecordCodec, AnUnknownFieldOfTheSameFormatIsOverlooked) {
+  std::string bytes = Encode(Everything());
+  bytes += std::string("\xa2\x06\x03xyz", 6);  // Field 100, three bytes.
+  const auto decoded = Decode<txn::Decision>(bytes, "key");
+  ASSERT_TRUE(decoded.ok()) << ToString(decoded.error());
+  EXPECT_EQ(*decoded, Everything());
+}
+
+TEST(RecordCodec, ValuesOutOfRangeAreCorrupt) {
+  using Participant = proto::Participant;
+  const std::vector<std::pair<std::string, void (*)(Participant&)>> alterations = {
+      {"unset protocol", [](Participant& p) { p.set_protocol(proto::PROTOCOL_UNSPECIFIED); }},
+      {"unknown protocol", [](Participant& p) { p.set_protocol(static_cast<proto::Protocol>(9)); }},
+      {"unset outcome", [](Participant& p) { p.set_outcome(proto::OUTCOME_UNSPECIFIED); }},
+      {"unknown outcome", [](Participant& p) { p.set_outcome(static_cast<proto::Outcome>(9)); }},
+      {"large epoch", [](Participant& p) { p.set_producer_epoch(32768); }},
+      {"negative epoch", [](Participant& p) { p.set_producer_epoch(-1); }},
+      {"negative producer id", [](Participant& p) { p.set_producer_id(-1); }},
+      {"no cluster", [](Participant& p) { p.clear_cluster(); }},
+      {"no Kafka cluster id", [](Participant& p) { p.clear_kafka_cluster_id(); }},
+      {"no transactional.id", [](Participant& p) { p.clear_transactional_id(); }},
+      {"no topic", [](Participant& p) { p.mutable_evidence(0)->clear_topic(); }},
+      {"negative partition", [](Participant& p) { p.mutable_evidence(0)->set_partition(-1); }},
+      {"negative offset", [](Participant& p) { p.mutable_evidence(0)->set_offset(-1); }},
+  };
+  for (const auto& [what, alter] : alterations) {
+    const std::string bytes = Altered(
+        [&](proto::Record& record) { alter(*record.mutable_decision()->mutable_participants(1)); });
+    EXPECT_EQ(CodeOf(bytes), Code::kCorrupt) << what;
+  }
+  EXPECT_EQ(CodeOf(Altered([](proto::Record& r) { r.set_format(0); })), Code::kCorrupt);
+  EXPECT_EQ(CodeOf(Altered([](proto::Record& r) { r.mutable_decision()->clear_members(); })),
+            Code::kCorrupt);
+  EXPECT_EQ(CodeOf(Altered([](proto::Record& r) { r.mutable_decision()->set_members(0, ""); })),
+            Code::kCorrupt);
+}
+
+TEST(RecordCodec, TheSmallRecordsAreValidatedToo) {
+  EXPECT_FALSE(Decode<Identity>(Encode(Identity{LogId("0123456789ABCDEF"), {}}), "k").ok());
+  EXPECT_FALSE(Decode<Identity>(Encode(Identity{LogId("0123"), {}}), "k").ok());
+  EXPECT_FALSE(Decode<Start>(Encode(Start{Incarnation(0), {}}), "k").ok());
+  EXPECT_FALSE(Decode<Binding>(Encode(Binding{ClusterName(""), KafkaClusterId("b")}), "k").ok());
+  EXPECT_FALSE(Decode<Binding>(Encode(Binding{ClusterName("a"), KafkaClusterId("")}), "k").ok());
+}
+
+TEST(RecordCodec, ApplyPutsTheOutcomeInItsPlace) {
+  txn::Decision decision = DecisionOf(7);
+  ASSERT_TRUE(Apply({BatchId(7), 1, txn::ParticipantOutcome::kAborted}, decision).ok());
+  EXPECT_EQ(decision.participants[0].outcome, txn::ParticipantOutcome::kPending);
+  EXPECT_EQ(decision.participants[1].outcome, txn::ParticipantOutcome::kAborted);
+}
+
+TEST(RecordCodec, ApplyRefusesWhatDoesNotBelong) {
+  txn::Decision decision = DecisionOf(7);
+  const auto outcome = txn::ParticipantOutcome::kCommitted;
+  EXPECT_EQ(Apply({BatchId(7), 2, outcome}, decision).error().code, Code::kCorrupt);
+  EXPECT_EQ(Apply({BatchId(8), 0, outcome}, decision).error().code, Code::kCorrupt);
+  EXPECT_EQ(decision, DecisionOf(7));
+}
+
+TEST(RecordCodec, ADefectiveDecisionIsNotStored) {
+  EXPECT_TRUE(Validate(DecisionOf(7)).ok());
+  txn::Decision nameless = DecisionOf(7);
+  nameless.participants[0].prepared.name.transactional_id = TransactionalId();
+  EXPECT_EQ(Validate(nameless).error().code, Code::kInternal);
+}
+
+}  // namespace
+}  // namespace lockstep::log
