@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "wire/client.h"
 #include "wire/network.h"
+#include "wire/types.h"
 
 /// Client's calls as coroutines over a Network: see Client for what each promises. Loop thread
 /// only.

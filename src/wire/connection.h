@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/result.h"
-#include "wire/client.h"
 #include "wire/io.h"
+#include "wire/types.h"
 
 namespace lockstep::wire {
 

@@ -10,10 +10,10 @@
 
 #include "base/ids.h"
 #include "base/result.h"
-#include "wire/client.h"
 #include "wire/connection.h"
 #include "wire/protocol/cluster_messages.h"
 #include "wire/signal.h"
+#include "wire/types.h"
 
 namespace lockstep::wire {
 

@@ -12,10 +12,10 @@
 
 #include "base/result.h"
 #include "txn/types.h"
-#include "wire/client.h"
 #include "wire/link.h"
 #include "wire/signal.h"
 #include "wire/task.h"
+#include "wire/types.h"
 
 namespace lockstep::wire {
 
