@@ -5,12 +5,20 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
+import signal
+import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 from types import ModuleType
 
 SCRIPTS = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(SCRIPTS / "lib"))
+# pylint: disable=wrong-import-position
+from local_kafka.basics import Failure, reserve_ports  # noqa: E402
+from local_kafka.cluster import Node  # noqa: E402
+from local_kafka.protocol import Topic  # noqa: E402
 
 
 def load(path: Path) -> ModuleType:
@@ -67,6 +75,56 @@ class ReadJunit(unittest.TestCase):
 
     def test_output_may_hold_anything(self) -> None:
         self.assertTrue(self.report(self.case("run", "\x00\x1b[0m")).good())
+
+
+class Signals(unittest.TestCase):
+    """A node's process id may be somebody else's by now: then nothing is signalled."""
+
+    def setUp(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", "import time; time.sleep(600)", "/some/node-1.properties"])
+        self.addCleanup(self.process.wait)
+        self.addCleanup(self.process.kill)
+        self.node = Node(1, 0, None, "/some/node-1.properties", "")
+        self.node.started(self.process.pid)
+
+    def ended(self) -> bool:
+        try:
+            return self.process.wait(timeout=0.2) is not None
+        except subprocess.TimeoutExpired:
+            return False
+
+    def test_ours(self) -> None:
+        self.assertEqual(self.node.state(), "running")
+        self.node.signal(signal.SIGKILL)
+        self.process.wait(timeout=30)
+        self.assertEqual(self.node.state(), "stopped")
+
+    def test_another_start_time(self) -> None:
+        self.node.start_time = (self.node.start_time or 0) + 1
+        self.node.signal(signal.SIGKILL)
+        self.assertFalse(self.ended())
+        self.assertEqual(self.node.state(), "stopped")
+
+    def test_another_command_line(self) -> None:
+        self.node.config = "/some/node-2.properties"
+        self.node.signal(signal.SIGKILL)
+        self.assertFalse(self.ended())
+
+
+class Ports(unittest.TestCase):
+    def test_stay_reserved_while_the_folder_exists(self) -> None:
+        with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+            taken = [reserve_ports(20, Path(folder)) for folder in (one, other, one)]
+        self.assertEqual(len(set(sum(taken, []))), 60)
+
+
+class Topics(unittest.TestCase):
+    def test_forms(self) -> None:
+        self.assertEqual(Topic.parse("orders"), Topic("orders", 1, []))
+        self.assertEqual(Topic.parse("a.b-c_d:3@2,1"), Topic("a.b-c_d", 3, [2, 1]))
+        for text in ("", "a:b", "a:3@", "a/b"):
+            self.assertRaises(Failure, Topic.parse, text)
 
 
 if __name__ == "__main__":
