@@ -9,6 +9,9 @@
  *   NX                 number of (cluster, transactional.id) pairs
  *   OnCommit(x)        what to check when the broker decides COMMIT on x; contents are in bc[x]
  *   OnAbort(x)         the same for ABORT
+ *   MARKERS            0: Prepare* turns into Complete* at once. Where a model waits whenever the
+ *                      answer would be CONCURRENT, and reads Prepare* as it reads Complete*, the
+ *                      state between them shows nothing and only costs states.
  *
  * A request is one atomic step at the broker; what happens between the request and the reader of
  * its answer is the includer's business (see "the network" in managed.pml).
@@ -53,13 +56,13 @@ inline bump(x) {
 
 inline decideCommit(x) {
   OnCommit(x);
-  bs[x] = PREPARE_COMMIT;
+  bs[x] = (MARKERS -> PREPARE_COMMIT : COMPLETE_COMMIT);
   bc[x] = 0
 }
 
 inline decideAbort(x) {
   OnAbort(x);
-  bs[x] = PREPARE_ABORT;
+  bs[x] = (MARKERS -> PREPARE_ABORT : COMPLETE_ABORT);
   bc[x] = 0
 }
 
@@ -99,7 +102,7 @@ inline endTxn(x, e, v5, commit) {
   :: (v5) && (e) == be[x] && bs[x] != ONGOING && !Preparing(x) ->
      if
      :: commit -> ans = INVALID_TXN_STATE
-     :: else -> ans = NONE; bump(x); bs[x] = PREPARE_ABORT
+     :: else -> ans = NONE; bump(x); decideAbort(x)
      fi
   :: (v5) && (e) + 1 == be[x] && bs[x] != ONGOING && bs[x] != EMPTY -> endTxnAgain(x, commit)
   :: else -> ans = FENCED
@@ -135,3 +138,12 @@ inline markers(x) {
   :: else -> bs[x] = COMPLETE_ABORT
   fi
 }
+
+/* Rules and bounds are variables outside of the state, so that one compiled verifier checks all of
+ * them. The includer lists its names in FromEnvironment. */
+#define SET(name) if (getenv(#name)) name = atoi(getenv(#name));
+#ifdef VERIFIER
+#define LoadSettings() c_code { FromEnvironment }
+#else
+#define LoadSettings() skip
+#endif
