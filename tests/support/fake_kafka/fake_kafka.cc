@@ -52,7 +52,7 @@ void FakeKafka::Restart() {
   ++coordinator_epoch_;
   for (auto& [id, t] : transactions_) {
     t.wedged = false;
-    // InitProducerId stores no start time, but leaves the old one in the coordinator's memory.
+    // InitProducerId stores no start time, even where it leaves the old one in memory.
     if (t.state == KafkaTxnState::kEmpty) t.start_ms = -1;
   }
 }
@@ -183,6 +183,12 @@ std::optional<txn::OffsetToCommit> FakeKafka::CommittedOffset(
   const auto found = it->second.committed.find(partition);
   if (found == it->second.committed.end()) return std::nullopt;
   return found->second;
+}
+
+std::vector<txn::TopicPartition> FakeKafka::Partitions() const {
+  std::vector<txn::TopicPartition> all;
+  for (const auto& [partition, log] : partitions_) all.push_back(partition);
+  return all;
 }
 
 const PartitionLog* FakeKafka::Partition(const txn::TopicPartition& partition) const {

@@ -26,6 +26,8 @@ struct FakeKafkaOptions {
   /// KAFKA-20734 (4.3, 4.4): a marker whose partition has no leader is left out for good, and the
   /// coordinator says Complete. Otherwise it waits for the leader.
   bool loses_markers = false;
+  /// Before 4.0 the last transaction's start time was shown after InitProducerId, until a restart.
+  bool start_time_outlives_init = false;
   std::int32_t max_timeout_ms = 900'000;                   ///< transaction.max.timeout.ms
   std::int64_t timeout_scan_ms = 10'000;                   ///< How often time-outs are looked for.
   std::int64_t id_expiration_ms = 7LL * 24 * 3600 * 1000;  ///< transactional.id.expiration.ms
@@ -66,8 +68,17 @@ struct DueMarker {
   txn::TopicPartition partition;
 };
 
+/// A marker that was left out for good (KAFKA-20734).
+struct LostMarker {
+  Producer producer;
+  txn::TopicPartition partition;
+  bool commit = false;
+};
+
 /// What the coordinator decided about one transaction: for those who check on it.
 struct EndedTransaction {
+  enum class Cause : std::uint8_t { kEndTxn, kInitProducerId, kTimeout };
+  Cause cause = Cause::kEndTxn;
   std::string transactional_id;
   Producer producer;  ///< As the transaction had it, before any bump.
   bool commit = false;
@@ -86,6 +97,7 @@ class FakeKafka {
   void AdvanceTo(std::int64_t now_ms);
   std::int64_t now_ms() const { return now_ms_; }
   const std::string& cluster_id() const { return options_.cluster_id; }
+  std::int32_t coordinator_epoch() const { return coordinator_epoch_; }
 
   void CreateTopic(const std::string& topic, int partitions);
   /// Without a leader a partition takes no records and no markers.
@@ -99,11 +111,14 @@ class FakeKafka {
 
   // ---- Markers: written only when told to --------------------------------------------------------
 
+  bool OwesMarkers() const { return !preparing_.empty(); }
   /// Those that could be written now, oldest transaction first.
   std::vector<DueMarker> DueMarkers() const;
   /// Writes one, or loses it; the last one of a transaction completes it.
   void WriteMarker(const DueMarker& marker);
   void WriteDueMarkers();
+
+  const std::vector<LostMarker>& LostMarkers() const { return lost_; }
 
   // ---- Requests of producers ---------------------------------------------------------------------
 
@@ -136,6 +151,7 @@ class FakeKafka {
   std::optional<txn::OffsetToCommit> CommittedOffset(const std::string& group,
                                                      const txn::TopicPartition& partition) const;
 
+  std::vector<txn::TopicPartition> Partitions() const;
   /// Nullptr: no such partition.
   const PartitionLog* Partition(const txn::TopicPartition& partition) const;
   PartitionLog* Partition(const txn::TopicPartition& partition);
@@ -170,13 +186,14 @@ class FakeKafka {
 
   Transaction* Find(const std::string& transactional_id);
   std::int64_t NewProducerId() { return next_producer_id_++; }
-  void FenceOngoing(const std::string& id, Transaction& t);
+  void FenceOngoing(const std::string& id, Transaction& t, EndedTransaction::Cause cause);
   KafkaError BumpEpoch(Transaction& t, std::optional<Producer> expected);
   ProducerAnswer EndTxnV4(const std::string& id, Transaction& t, Producer producer, bool commit);
   ProducerAnswer EndTxnV5(const std::string& id, Transaction& t, Producer producer, bool commit);
   ProducerAnswer AnswerComplete(const std::string& id, Transaction& t, bool commit, bool is_retry);
   ProducerAnswer EndWithBump(const std::string& id, Transaction& t, bool commit);
-  void Prepare(const std::string& id, Transaction& t, bool commit, Producer was);
+  void Prepare(const std::string& id, Transaction& t, bool commit, Producer was,
+               EndedTransaction::Cause cause = EndedTransaction::Cause::kEndTxn);
   void CompleteIfMarked(const std::string& id, Transaction& t);
   KafkaError ApplyMarker(Producer producer, std::int32_t coordinator_epoch, bool commit,
                          const txn::TopicPartition& partition);
@@ -198,6 +215,7 @@ class FakeKafka {
   std::map<std::string, Group> groups_;
   std::map<std::int64_t, std::vector<PendingOffsets>> pending_offsets_;  // By producer id.
   std::vector<EndedTransaction> ended_;
+  std::vector<LostMarker> lost_;
 };
 
 }  // namespace lockstep::fake_kafka

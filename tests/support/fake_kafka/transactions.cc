@@ -60,13 +60,14 @@ ProducerAnswer FakeKafka::InitProducerId(const std::string& transactional_id,
     return Refuse(KafkaError::kProducerFenced);
   }
   if (t.state == KafkaTxnState::kOngoing) {
-    FenceOngoing(transactional_id, t);
+    FenceOngoing(transactional_id, t, EndedTransaction::Cause::kInitProducerId);
     return Refuse(KafkaError::kConcurrentTransactions);
   }
   const KafkaError error = BumpEpoch(t, expected);
   if (error != KafkaError::kNone) return Refuse(error);
   t.timeout_ms = timeout_ms;
   t.state = KafkaTxnState::kEmpty;
+  if (!options_.start_time_outlives_init) t.start_ms = -1;
   t.updated_ms = now_ms_;
   return {KafkaError::kNone, t.producer};
 }
@@ -93,11 +94,12 @@ KafkaError FakeKafka::BumpEpoch(Transaction& t, std::optional<Producer> expected
 }
 
 /// A time-out, or an InitProducerId that found it open. The bumped epoch is given to nobody.
-void FakeKafka::FenceOngoing(const std::string& id, Transaction& t) {
+void FakeKafka::FenceOngoing(const std::string& id, Transaction& t,
+                             EndedTransaction::Cause cause) {
   const Producer was = t.producer;
   t.producer.epoch = Next(t.producer.epoch);
   t.last_epoch = -1;
-  Prepare(id, t, false, was);
+  Prepare(id, t, false, was, cause);
 }
 
 KafkaError FakeKafka::AddPartitionsToTxn(const std::string& transactional_id, Producer producer,
@@ -195,8 +197,9 @@ ProducerAnswer FakeKafka::EndWithBump(const std::string& id, Transaction& t, boo
   return {KafkaError::kNone, told};
 }
 
-void FakeKafka::Prepare(const std::string& id, Transaction& t, bool commit, Producer was) {
-  EndedTransaction ended{id, was, commit, t.start_ms, {}};
+void FakeKafka::Prepare(const std::string& id, Transaction& t, bool commit, Producer was,
+                        EndedTransaction::Cause cause) {
+  EndedTransaction ended{cause, id, was, commit, t.start_ms, {}};
   for (const txn::TopicPartition& partition : t.partitions) {
     ended.values[partition] = partitions_.at(partition).OpenValues(was.id);
   }
@@ -232,7 +235,9 @@ void FakeKafka::WriteMarker(const DueMarker& marker) {
   if (t == nullptr || !IsPrepare(t->state) || !t->partitions.contains(marker.partition)) return;
   if (!leaderless_.contains(marker.partition)) {
     ApplyMarker(t->producer, coordinator_epoch_, IsCommit(t->state), marker.partition);
-  } else if (!options_.loses_markers) {
+  } else if (options_.loses_markers) {
+    lost_.push_back({t->producer, marker.partition, IsCommit(t->state)});
+  } else {
     return;
   }
   t->partitions.erase(marker.partition);
@@ -265,7 +270,9 @@ std::vector<ListedTransaction> FakeKafka::ListTransactions() const {
 void FakeKafka::ScanTimeouts() {
   for (auto& [id, t] : transactions_) {
     if (t.state != KafkaTxnState::kOngoing || t.wedged) continue;
-    if (t.start_ms + t.timeout_ms < now_ms_) FenceOngoing(id, t);
+    if (t.start_ms + t.timeout_ms < now_ms_) {
+      FenceOngoing(id, t, EndedTransaction::Cause::kTimeout);
+    }
   }
 }
 

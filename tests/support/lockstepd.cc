@@ -1,0 +1,246 @@
+#include "lockstepd.h"
+
+#include <fcntl.h>
+#include <grpcpp/grpcpp.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+
+namespace lockstep::testing {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+namespace fs = std::filesystem;
+
+constexpr std::chrono::milliseconds kPoll{5};
+
+std::string MakeFolder() {
+  // Not on tmpfs, where a sync costs nothing and proves nothing.
+  std::string path = "/var/tmp/lockstepd-test.XXXXXX";
+  if (::mkdtemp(path.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
+  return path;
+}
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream in(path);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+std::string ConfigText(const Lockstepd::Options& options) {
+  std::ostringstream yaml;
+  yaml << "listen: 127.0.0.1:0\ndata_dir: " << options.data_dir << "\n" << options.extra_yaml;
+  yaml << "clusters:\n";
+  for (const auto& [name, bootstrap] : options.clusters) {
+    yaml << "  - name: " << name << "\n    bootstrap_servers: " << bootstrap << "\n"
+         << options.cluster_yaml;
+  }
+  return yaml.str();
+}
+
+void SetDeadline(grpc::ClientContext& context, std::chrono::milliseconds limit) {
+  context.set_deadline(std::chrono::system_clock::now() + limit);
+}
+
+}  // namespace
+
+Lockstepd::Lockstepd(Options options) : options_(std::move(options)), folder_(MakeFolder()) {
+  if (options_.data_dir.empty()) options_.data_dir = folder_ + "/data";
+  std::ofstream(folder_ + "/lockstepd.yaml") << ConfigText(options_);
+}
+
+Lockstepd::~Lockstepd() {
+  Kill();
+  std::error_code ignored;
+  fs::remove_all(folder_, ignored);
+}
+
+void Lockstepd::Spawn(const std::vector<std::string>& failpoints) {
+  fs::remove(folder_ + "/port");
+  std::vector<std::string> words = {LOCKSTEPD_BINARY, "--config", folder_ + "/lockstepd.yaml",
+                                    "--port-file", folder_ + "/port"};
+  if (!failpoints.empty()) words.emplace_back("--enable-failpoints");
+  for (const std::string& failpoint : failpoints) {
+    words.emplace_back("--failpoint");
+    words.push_back(failpoint);
+  }
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  const std::string log = folder_ + "/log";
+  const pid_t parent = ::getpid();
+  pid_ = ::fork();
+  if (pid_ < 0) throw std::runtime_error("fork failed");
+  if (pid_ == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(127);
+    const int out = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+    ::dup2(out, STDOUT_FILENO);
+    ::dup2(out, STDERR_FILENO);
+    ::execv(argv[0], argv.data());
+    ::_exit(127);
+  }
+}
+
+void Lockstepd::Start(const std::vector<std::string>& failpoints) {
+  Spawn(failpoints);
+  Await("lockstepd to serve", std::chrono::seconds(60), [this] {
+    if (!running()) throw std::runtime_error("lockstepd ended at its start:\n" + Log());
+    return fs::exists(folder_ + "/port");
+  });
+  Connect();
+}
+
+void Lockstepd::Connect() {
+  std::string port = ReadFile(folder_ + "/port");
+  port.erase(port.find_last_not_of(" \n") + 1);
+  address_ = "127.0.0.1:" + port;
+  grpc::ChannelArguments arguments;
+  // Each start has a channel of its own: nothing of the last one's back-off.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  const auto channel =
+      grpc::CreateCustomChannel(address_, grpc::InsecureChannelCredentials(), arguments);
+  coordinator_ = v1::Coordinator::NewStub(channel);
+  admin_ = v1::Admin::NewStub(channel);
+}
+
+void Lockstepd::AwaitReady(std::chrono::milliseconds limit) {
+  Await("every cluster to be READY", limit, [this] {
+    grpc::ClientContext context;
+    SetDeadline(context, std::chrono::seconds(5));
+    v1::GetStatusResponse status;
+    if (!admin_->GetStatus(&context, {}, &status).ok()) return false;
+    for (const v1::ClusterStatus& cluster : status.clusters()) {
+      if (cluster.state() != v1::CLUSTER_STATE_READY) return false;
+    }
+    return true;
+  });
+}
+
+void Lockstepd::AwaitNothingInDoubt(std::chrono::milliseconds limit) {
+  Await("nothing to be in doubt", limit, [this] {
+    grpc::ClientContext context;
+    SetDeadline(context, std::chrono::seconds(5));
+    v1::ListInDoubtResponse response;
+    return admin_->ListInDoubt(&context, {}, &response).ok() && response.in_doubt().empty();
+  });
+}
+
+void Lockstepd::Kill() {
+  if (pid_ <= 0) return;
+  ::kill(pid_, SIGKILL);
+  ::waitpid(pid_, nullptr, 0);
+  pid_ = -1;
+}
+
+int Lockstepd::Stop(std::chrono::milliseconds limit) {
+  ::kill(pid_, SIGTERM);
+  const auto status = AwaitEnd(limit);
+  if (!status) throw std::runtime_error("lockstepd did not stop on SIGTERM:\n" + Log());
+  return WIFEXITED(*status) ? WEXITSTATUS(*status) : 128 + WTERMSIG(*status);
+}
+
+std::optional<int> Lockstepd::AwaitEnd(std::chrono::milliseconds limit) {
+  const auto until = Clock::now() + limit;
+  for (;;) {
+    int status = 0;
+    if (::waitpid(pid_, &status, WNOHANG) == pid_) {
+      pid_ = -1;
+      return status;
+    }
+    if (Clock::now() >= until) return std::nullopt;
+    std::this_thread::sleep_for(kPoll);
+  }
+}
+
+bool Lockstepd::running() {
+  siginfo_t info{};
+  // Left to be waited for: AwaitEnd wants the status.
+  return pid_ > 0 &&
+         ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         info.si_pid == 0;
+}
+
+std::string Lockstepd::Log() const { return ReadFile(folder_ + "/log"); }
+
+void Lockstepd::Await(const std::string& what, std::chrono::milliseconds limit,
+                      const std::function<bool()>& condition) {
+  const auto until = Clock::now() + limit;
+  while (!condition()) {
+    if (Clock::now() >= until) {
+      const std::string log = Log();
+      throw std::runtime_error("waited too long for " + what + "; lockstepd's log ends:\n" +
+                               log.substr(log.size() - std::min<std::size_t>(log.size(), 4000)));
+    }
+    std::this_thread::sleep_for(kPoll);
+  }
+}
+
+TestTxn::TestTxn(v1::Coordinator::Stub& stub, std::chrono::seconds timeout) : stub_(stub) {
+  grpc::ClientContext context;
+  SetDeadline(context, std::chrono::seconds(10));
+  v1::BeginGlobalTxnRequest request;
+  request.mutable_timeout()->set_seconds(timeout.count());
+  v1::BeginGlobalTxnResponse response;
+  const grpc::Status status = stub_.BeginGlobalTxn(&context, request, &response);
+  if (!status.ok()) throw std::runtime_error("BeginGlobalTxn: " + status.error_message());
+  id_ = response.txn_id();
+}
+
+grpc::Status TestTxn::Produce(const std::string& cluster, const std::string& topic,
+                              const std::string& value, std::optional<std::int32_t> partition) {
+  grpc::ClientContext context;
+  SetDeadline(context, std::chrono::seconds(10));
+  v1::ProduceRequest request;
+  request.set_txn_id(id_);
+  request.set_cluster(cluster);
+  request.set_sequence(sequence_);
+  v1::Record* record = request.add_records();
+  record->set_topic(topic);
+  record->set_value(value);
+  if (partition) record->set_partition(*partition);
+  v1::ProduceResponse response;
+  const grpc::Status status = stub_.Produce(&context, request, &response);
+  if (status.ok()) ++sequence_;
+  return status;
+}
+
+grpc::Status TestTxn::Commit(v1::CommitResponse* response, std::chrono::milliseconds deadline) {
+  grpc::ClientContext context;
+  SetDeadline(context, deadline);
+  v1::CommitRequest request;
+  request.set_txn_id(id_);
+  return stub_.Commit(&context, request, response);
+}
+
+grpc::Status TestTxn::Abort(v1::AbortResponse* response) {
+  grpc::ClientContext context;
+  SetDeadline(context, std::chrono::seconds(60));
+  v1::AbortRequest request;
+  request.set_txn_id(id_);
+  return stub_.Abort(&context, request, response);
+}
+
+v1::Transaction GetTxn(v1::Coordinator::Stub& stub, const std::string& id) {
+  grpc::ClientContext context;
+  SetDeadline(context, std::chrono::seconds(10));
+  v1::GetTxnRequest request;
+  request.set_txn_id(id);
+  v1::GetTxnResponse response;
+  const grpc::Status status = stub.GetTxn(&context, request, &response);
+  if (!status.ok()) throw std::runtime_error("GetTxn " + id + ": " + status.error_message());
+  return response.txn();
+}
+
+}  // namespace lockstep::testing
