@@ -185,7 +185,7 @@ class CrashMatrixTest : public ::testing::Test {
     daemon.Start();
     daemon.AwaitReady();
     daemon.AwaitNothingInDoubt();
-    outcome.state = GetTxn(daemon.coordinator(), id).state();
+    outcome.state = testing::GetTxn(daemon.coordinator(), id).state();
     outcome.visible_on_a = Visible(0, value);
     outcome.visible_on_b = Visible(1, value);
     for (const int cluster : {0, 1}) {
@@ -206,8 +206,12 @@ void CheckOutcome(const Outcome& outcome) {
   EXPECT_TRUE(outcome.crashed) << "the failpoint was not reached";
   EXPECT_EQ(outcome.visible_on_a, outcome.visible_on_b) << "TORN";
   EXPECT_EQ(outcome.state, outcome.visible_on_a ? v1::TXN_STATE_COMMITTED : v1::TXN_STATE_ABORTED);
-  if (outcome.answered == v1::OUTCOME_COMMITTED) EXPECT_TRUE(outcome.visible_on_a);
-  if (outcome.answered == v1::OUTCOME_ABORTED) EXPECT_FALSE(outcome.visible_on_a);
+  if (outcome.answered == v1::OUTCOME_COMMITTED) {
+    EXPECT_TRUE(outcome.visible_on_a) << "a promise was broken";
+  }
+  if (outcome.answered == v1::OUTCOME_ABORTED) {
+    EXPECT_FALSE(outcome.visible_on_a) << "a promise was broken";
+  }
 }
 
 void PrintRow(std::string_view failpoint, Direction direction, const Outcome& outcome,

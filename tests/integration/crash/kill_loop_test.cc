@@ -140,7 +140,7 @@ TEST(KillLoopTest, BothClustersAgreeOnEveryTransaction) {
   std::map<v1::TxnState, int> states;
   std::set<std::string> committed;
   for (const auto& [id, attempt] : load.attempts()) {
-    const v1::TxnState state = GetTxn(daemon.coordinator(), id).state();
+    const v1::TxnState state = testing::GetTxn(daemon.coordinator(), id).state();
     ++states[state];
     if (state == v1::TXN_STATE_COMMITTED) committed.insert(attempt.value);
     if (attempt.answered == v1::OUTCOME_COMMITTED) {
