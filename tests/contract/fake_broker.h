@@ -9,13 +9,14 @@
 
 namespace lockstep::contract {
 
-/// FakeKafka, with markers that are written at once unless held.
+/// FakeKafka, with markers that are written at once unless held. TV0 stands for a 3.x broker.
 class FakeBroker final : public TxnBroker {
  public:
   explicit FakeBroker(std::int16_t transaction_version);
 
   std::string name() const override;
   int transaction_version() const override { return transaction_version_; }
+  bool start_time_outlives_init() const override { return transaction_version_ == 0; }
   void HoldMarkers() override;
   void ReleaseMarkers() override;
   bool WaitFor(const std::function<bool()>& condition) override;

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "coordinator/coordinator.h"
+#include "scheduler.h"
+
+namespace lockstep::sim {
+
+class World;
+
+/// An application: begins transactions, adds work, commits, aborts, does both at once, repeats
+/// itself, or is never heard of again. It asks until it knows the outcome.
+class SimClient {
+ public:
+  SimClient(World& world, int number) : world_(world), number_(number) {}
+  SimClient(const SimClient&) = delete;
+  SimClient& operator=(const SimClient&) = delete;
+
+  void Start();
+  /// One transaction over all clusters, which must commit.
+  void StartLast();
+  /// Begins nothing any more.
+  void Stop() { stopped_ = true; }
+  bool done() const { return done_; }
+
+ private:
+  using View = Result<coordinator::TxnView>;
+
+  void NextTxn();
+  void Begin();
+  void Begun(const View& view);
+  void AddWork();
+  void Finish();
+  void Commit();
+  void Abort();
+  void Get();
+  void Answered(const View& view);
+  coordinator::CommitOptions SomeCommitOptions();
+  std::optional<KafkaClusterId> SomeExpectedCluster(const ClusterName& cluster);
+  txn::BranchWork SomeWork(const ClusterName& cluster, std::vector<std::string>& tags);
+  std::string NewTag(const ClusterName& cluster, std::vector<std::string>& tags);
+  /// Calls the coordinator, and `again` if there is none, or no answer comes.
+  void Call(const std::function<void(coordinator::Coordinator&)>& call,
+            const std::function<void()>& again);
+  /// The answer of the current call arrives here, if it is still waited for.
+  void Then(std::uint64_t attempt, const std::function<void()>& next);
+  void After(Duration delay, const std::function<void()>& next);
+
+  World& world_;
+  const int number_;
+  std::shared_ptr<const int> life_ = std::make_shared<const int>(0);
+  bool stopped_ = false;
+  bool done_ = false;
+  bool must_commit_ = false;
+  int txns_left_ = 0;
+  std::uint64_t attempt_ = 0;  // Counts calls: an answer to an older one is too late.
+  GlobalTxnId id_;
+  std::uint64_t next_sequence_ = 0;
+  std::vector<ClusterName> branches_;  // Clusters of the calls still to make.
+  int tags_ = 0;
+};
+
+}  // namespace lockstep::sim

@@ -1,0 +1,53 @@
+#include "sim_options.h"
+
+#include <chrono>
+
+#include "random.h"
+
+namespace lockstep::sim {
+
+using std::chrono::seconds;
+
+const std::vector<DefectInfo>& AllDefects() {
+  static const std::vector<DefectInfo> all = {
+#define LOCKSTEP_X(constant, name, what) {Defect::constant, name, what},
+      LOCKSTEP_SIM_DEFECTS(LOCKSTEP_X)
+#undef LOCKSTEP_X
+  };
+  return all;
+}
+
+SimOptions OptionsFor(std::uint64_t seed, Defect defect) {
+  Random random(seed * 2 + 1);
+  SimOptions o;
+  o.seed = seed;
+  o.defect = defect;
+  o.clusters = random.Chance(0.8) ? 2 : 3;
+  o.lanes = random.Between(1, 3);
+  o.clients = random.Between(1, 4);
+  o.txns = random.Between(2, 8);
+  // Each kind of trouble is absent in some runs, so that each can be met alone.
+  const auto sometimes = [&](double often, double most) {
+    return random.Chance(often) ? most * static_cast<double>(random.Between(1, 10)) / 10 : 0.0;
+  };
+  o.crash = sometimes(0.8, 0.004);
+  o.lose_request = sometimes(0.5, 0.05);
+  o.lose_answer = sometimes(0.6, 0.1);
+  o.late = sometimes(0.6, 0.1);
+  o.duplicate = sometimes(0.4, 0.3);
+  o.outage = sometimes(0.5, 0.004);
+  o.lose_leader = sometimes(0.4, 0.01);
+  o.slow_sync = sometimes(0.2, 0.2);
+  o.failed_sync = sometimes(0.15, 0.02);
+  o.loses_markers = random.Chance(0.3);
+  o.start_time_outlives_init = random.Chance(0.3);
+  o.wall_clock_steps = random.Chance(0.2);
+  o.forgets = random.Chance(0.3);
+  // In some runs outages are longer than what the brokers wait: then there are heuristic outcomes.
+  o.txn_timeout = random.Chance(0.3) ? seconds(random.Between(12, 20)) : seconds(120);
+  o.deadline_margin = seconds(random.Between(1, 8));
+  o.longest_outage = random.Chance(0.3) ? seconds(60) : seconds(8);
+  return o;
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/time.h"
+
+namespace lockstep::sim {
+
+/// Bugs planted on purpose, to show that the simulation notices them. X(constant, "name", what)
+#define LOCKSTEP_SIM_DEFECTS(X)                                                                   \
+  X(kLogAcksBeforeSync, "log-acks-before-sync", "a decision is called durable before its sync")   \
+  X(kLaneReusedEarly, "lane-reused-early",                                                        \
+    "a lane is used again before its completion is durable, and start times are not compared")    \
+  X(kUncleanLaneReused, "unclean-lane-reused",                                                    \
+    "a lane with an unanswered request is used again under the same epoch")                       \
+  X(kVoteWhileUnanswered, "vote-while-unanswered",                                                \
+    "a lane votes YES although a request of its transaction is unanswered")                       \
+  X(kInitBeforeResolve, "init-before-resolve",                                                    \
+    "recovery initialises ids whose decision is pending")                                         \
+  X(kVoteUnchecked, "vote-unchecked", "a lane votes without asking the broker first")             \
+  X(kVoteUnflushed, "vote-unflushed", "a lane votes before its records are delivered")            \
+  X(kInitReusesId, "init-reuses-id",                                                              \
+    "an id is used on although an InitProducerId of it is unanswered")                            \
+  X(kAbortedIdReused, "aborted-id-reused",                                                        \
+    "an id is used on after an abort whose markers the broker may have lost (KAFKA-20734)")       \
+  X(kMarkersUnchecked, "markers-unchecked",                                                       \
+    "markers are taken for written because the coordinator says Complete")                        \
+  X(kDeadlineTooLate, "deadline-too-late", "a lane promises more time than the broker gives it")  \
+  X(kErrorIsOutcome, "error-is-outcome",                                                          \
+    "a lane takes a commit that was not answered for a commit that worked")                       \
+  X(kFenceForgotten, "fence-forgotten", "lanes of earlier incarnations are left as they are")
+
+enum class Defect : std::uint8_t {
+  kNone,
+#define LOCKSTEP_X(constant, name, what) constant,
+  LOCKSTEP_SIM_DEFECTS(LOCKSTEP_X)
+#undef LOCKSTEP_X
+};
+
+struct DefectInfo {
+  Defect defect;
+  std::string_view name;
+  std::string_view what;
+};
+const std::vector<DefectInfo>& AllDefects();
+
+/// How bad the days of one run are. Made from the seed.
+struct SimOptions {
+  std::uint64_t seed = 1;
+  Defect defect = Defect::kNone;
+
+  int clusters = 2;
+  int lanes = 2;    ///< Per cluster.
+  int clients = 3;
+  int txns = 6;     ///< Per client.
+
+  double crash = 0;           ///< Of lockstepd, per step.
+  double lose_request = 0;    ///< Per request: it never arrives.
+  double lose_answer = 0;     ///< Per request: it is carried out, and nobody hears of it.
+  double late = 0;            ///< Per request: it arrives long after it was given up.
+  double duplicate = 0;       ///< Per request of the wire client: it arrives twice.
+  double outage = 0;          ///< Per step: a cluster goes away for a while.
+  double lose_leader = 0;     ///< Per step: a partition has no leader for a while.
+  double slow_sync = 0;       ///< Per sync: it takes seconds.
+  double failed_sync = 0;     ///< Per sync.
+  bool loses_markers = false;       ///< KAFKA-20734.
+  bool start_time_outlives_init = false;  ///< As brokers before 4.0 have it.
+  bool wall_clock_steps = false;
+  bool forgets = false;             ///< The log forgets what is complete when it is opened.
+  Duration txn_timeout{};           ///< Kafka's transaction.timeout.ms for the lanes.
+  Duration deadline_margin{};
+  Duration longest_outage{};
+};
+
+SimOptions OptionsFor(std::uint64_t seed, Defect defect);
+
+}  // namespace lockstep::sim

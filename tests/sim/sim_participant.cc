@@ -1,0 +1,318 @@
+#include "sim_participant.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace lockstep::sim {
+namespace {
+
+using fake_kafka::Appended;
+using fake_kafka::KafkaError;
+using fake_kafka::ProducerAnswer;
+using std::chrono::milliseconds;
+using txn::AbortReason;
+
+constexpr milliseconds kRequestTimeout{1'000};
+constexpr milliseconds kRetry{20};
+
+bool AsksForPatience(KafkaError error) {
+  switch (error) {
+    case KafkaError::kConcurrentTransactions:
+    case KafkaError::kNotEnoughReplicas:
+    case KafkaError::kNotLeaderOrFollower:
+    case KafkaError::kCoordinatorNotAvailable: return true;
+    default: return false;
+  }
+}
+
+AbortReason ReasonFor(KafkaError error) {
+  switch (error) {
+    case KafkaError::kUnknownTopicOrPartition: return AbortReason::kUnknownTopic;
+    case KafkaError::kIllegalGeneration:
+    case KafkaError::kUnknownMemberId: return AbortReason::kGroupFenced;
+    default: return AbortReason::kProducerFenced;
+  }
+}
+
+}  // namespace
+
+SimParticipant::~SimParticipant() { cluster_.NoLongerWantsLane(this); }
+
+void SimParticipant::Prepare(txn::BranchWork work, MonoTime give_up,
+                             coordinator::Callback<txn::Vote> vote) {
+  work_ = std::move(work);
+  give_up_ = give_up;
+  vote_ = std::move(vote);
+  if (work_.empty()) {
+    cluster_.world().scheduler.After({}, life(), [this] {
+      if (preparing()) TellVote({.kind = txn::Vote::Kind::kReadOnly});
+    });
+    return;
+  }
+  for (const txn::Record& record : work_.records) {
+    records_[{record.topic, record.partition.value_or(0)}].push_back(record.value.value_or(""));
+  }
+  cluster_.world().scheduler.After(give_up - cluster_.world().clock.Now(), life(), [this] {
+    if (preparing()) Refuse(AbortReason::kClusterUnavailable, "not prepared in time");
+  });
+  // Never from inside the call: the lane is asked for in a step of its own.
+  cluster_.world().scheduler.After({}, life(), [this] {
+    if (preparing()) cluster_.WantLane(this);
+  });
+}
+
+void SimParticipant::TakeLane(Lane* lane) {
+  lane_ = lane;
+  begun_ = cluster_.world().clock.Now();
+  AddPartitions();
+}
+
+/// One request of this lane. Its answer is dropped once the preparation has stopped; a request
+/// without an answer is sent again, as librdkafka does, and leaves the lane unclean.
+template <typename R>
+void SimParticipant::Ask(const std::string& what, std::function<R(FakeKafka&)> request,
+                         std::function<void(R)> answered) {
+  ++in_flight_;
+  cluster_.broker().Call<R>(
+      SimBroker::Sender::kLane, what + "(" + lane_->id + ")", life(), kRequestTimeout, request,
+      [this, what, request, answered](std::optional<R> answer) {
+        --in_flight_;
+        if (lane_ == nullptr) return;  // Given back, and renewed for this very request.
+        if (!answer) lane_->clean = false;
+        if (!preparing()) return;
+        if (answer) return answered(*answer);
+        Ask<R>(what, request, answered);
+      });
+}
+
+bool SimParticipant::Failed(KafkaError error, std::function<void()> again) {
+  if (error == KafkaError::kNone) return false;
+  if (AsksForPatience(error)) {
+    cluster_.world().scheduler.After(kRetry, life(), [this, again = std::move(again)] {
+      if (preparing()) again();
+    });
+  } else {
+    Refuse(ReasonFor(error), fake_kafka::Name(error));
+  }
+  return true;
+}
+
+void SimParticipant::AddPartitions() {
+  if (records_.empty()) return SendOffsets(0);
+  std::vector<txn::TopicPartition> partitions;
+  for (const auto& [partition, values] : records_) partitions.push_back(partition);
+  Ask<KafkaError>(
+      "AddPartitionsToTxn",
+      [id = lane_->id, producer = lane_->producer, partitions](FakeKafka& kafka) {
+        return kafka.AddPartitionsToTxn(id, producer, partitions);
+      },
+      [this](KafkaError error) {
+        if (Failed(error, [this] { AddPartitions(); })) return;
+        in_transaction_ = true;
+        Produce();
+      });
+}
+
+void SimParticipant::Produce() {
+  undelivered_ = records_.size();
+  for (const auto& [partition, values] : records_) {
+    evidence_[partition] = -1;
+    ProduceTo(partition, values);
+  }
+  if (cluster_.world().options.defect == Defect::kVoteUnflushed) SendOffsets(0);
+}
+
+void SimParticipant::ProduceTo(const txn::TopicPartition& partition,
+                               const std::vector<std::string>& values) {
+  const std::int32_t sequence = lane_->next_sequence[partition];
+  Ask<Appended>(
+      "Produce",
+      [id = lane_->id, producer = lane_->producer, partition, sequence,
+       values](FakeKafka& kafka) {
+        return kafka.Produce({id, producer, partition, sequence, values});
+      },
+      [this, partition, values](const Appended& appended) {
+        if (Failed(appended.error, [=, this] { ProduceTo(partition, values); })) return;
+        const auto count = static_cast<std::int32_t>(values.size());
+        lane_->next_sequence[partition] += count;
+        evidence_[partition] = appended.base_offset + count - 1;
+        if (--undelivered_ > 0) return;
+        if (cluster_.world().options.defect != Defect::kVoteUnflushed) SendOffsets(0);
+      });
+}
+
+void SimParticipant::SendOffsets(std::size_t group) {
+  if (group == work_.offsets.size()) return FindOffsetsEvidence();
+  Ask<KafkaError>(
+      "AddOffsetsToTxn",
+      [id = lane_->id, producer = lane_->producer,
+       name = work_.offsets[group].group_id](FakeKafka& kafka) {
+        return kafka.AddOffsetsToTxn(id, producer, name);
+      },
+      [this, group](KafkaError error) {
+        if (Failed(error, [=, this] { SendOffsets(group); })) return;
+        in_transaction_ = true;
+        CommitOffsets(group);
+      });
+}
+
+void SimParticipant::CommitOffsets(std::size_t group) {
+  Ask<KafkaError>(
+      "TxnOffsetCommit",
+      [id = lane_->id, producer = lane_->producer,
+       offsets = work_.offsets[group]](FakeKafka& kafka) {
+        return kafka.TxnOffsetCommit({id, producer, offsets});
+      },
+      [this, group](KafkaError error) {
+        if (Failed(error, [=, this] { CommitOffsets(group); })) return;
+        SendOffsets(group + 1);
+      });
+}
+
+/// No report tells where the offsets went: the marker will be at or after the end of the partition
+/// as it is now.
+void SimParticipant::FindOffsetsEvidence() {
+  if (work_.offsets.empty()) return DescribeAndVote();
+  using Ends = std::map<txn::TopicPartition, std::int64_t>;
+  cluster_.broker().Call<Ends>(
+      SimBroker::Sender::kWire, "ListOffsets (evidence)", life(), kRequestTimeout,
+      [groups = work_.offsets](FakeKafka& kafka) {
+        Ends ends;
+        for (const txn::GroupOffsets& group : groups) {
+          const txn::TopicPartition partition = kafka.OffsetsPartition(group.group_id);
+          ends[partition] = kafka.Partition(partition)->high_watermark();
+        }
+        return ends;
+      },
+      [this](const std::optional<Ends>& ends) {
+        if (!preparing()) return;
+        if (!ends) return FindOffsetsEvidence();
+        evidence_.insert(ends->begin(), ends->end());
+        DescribeAndVote();
+      });
+}
+
+void SimParticipant::DescribeAndVote() {
+  if (!lane_->clean && cluster_.world().options.defect != Defect::kVoteWhileUnanswered &&
+      cluster_.world().options.defect != Defect::kUncleanLaneReused) {
+    return Refuse(AbortReason::kClusterUnavailable, "a request was not answered");
+  }
+  if (cluster_.world().options.defect == Defect::kVoteUnchecked) {
+    const std::string& id = lane_->id;
+    return VoteYes(cluster_.broker().kafka().DescribeTransaction(id).start_time_ms);
+  }
+  cluster_.DescribeId(lane_->id, life(),
+                      [this](const std::optional<txn::TxnDescription>& description) {
+                        if (!preparing()) return;
+                        if (!description) return DescribeAndVote();
+                        Judge(*description);
+                      });
+}
+
+void SimParticipant::Judge(const txn::TxnDescription& description) {
+  const bool ours = description.exists && description.state == txn::KafkaTxnState::kOngoing &&
+                    description.producer_id.get() == lane_->producer.id &&
+                    description.producer_epoch.get() == lane_->producer.epoch;
+  std::set<txn::TopicPartition> wrote;
+  for (const auto& [partition, offset] : evidence_) wrote.insert(partition);
+  const bool all = std::includes(description.partitions.begin(), description.partitions.end(),
+                                 wrote.begin(), wrote.end());
+  if (!ours || !all) {
+    return Refuse(AbortReason::kVoteMismatch, "the broker has another transaction");
+  }
+  VoteYes(description.start_time_ms);
+}
+
+void SimParticipant::VoteYes(std::int64_t start_time_ms) {
+  const auto& world = cluster_.world();
+  txn::Vote vote{.kind = txn::Vote::Kind::kYes};
+  txn::ParticipantName& name = vote.prepared.name;
+  name.cluster = cluster_.name();
+  name.kafka_cluster_id = cluster_.status().kafka_cluster_id;
+  name.transactional_id = TransactionalId(lane_->id);
+  name.producer_id = ProducerId(lane_->producer.id);
+  name.producer_epoch = ProducerEpoch(lane_->producer.epoch);
+  name.start_time_ms = start_time_ms;
+  for (const auto& [partition, offset] : evidence_) {
+    vote.prepared.evidence.push_back({partition, std::max<std::int64_t>(offset, 0)});
+  }
+  const Duration timeout = world.options.txn_timeout;
+  vote.prepared.deadline =
+      WallTime{world.clock.WallNow().ms +
+               std::chrono::duration_cast<milliseconds>(timeout).count()};
+  vote.deadline = begun_ + timeout;
+  if (world.options.defect == Defect::kDeadlineTooLate) vote.deadline += std::chrono::hours(1);
+  TellVote(std::move(vote));
+}
+
+void SimParticipant::Refuse(AbortReason reason, const std::string& message) {
+  stopped_ = true;
+  cluster_.NoLongerWantsLane(this);
+  // A refused request leaves librdkafka's producer in a state that only a new one gets out of.
+  if (lane_ != nullptr && reason != AbortReason::kGroupFenced) lane_->clean = false;
+  txn::Vote vote{.kind = txn::Vote::Kind::kNo};
+  vote.refusal = {reason, cluster_.name(), message, true};
+  std::exchange(vote_, nullptr)(std::move(vote));
+}
+
+void SimParticipant::TellVote(txn::Vote vote) { std::exchange(vote_, nullptr)(std::move(vote)); }
+
+// ---- Ending ------------------------------------------------------------------------------------
+
+void SimParticipant::Commit(coordinator::Callback<Status> done) { SendCommit(3, std::move(done)); }
+
+void SimParticipant::SendCommit(int attempts_left, coordinator::Callback<Status> done) {
+  cluster_.broker().Call<ProducerAnswer>(
+      SimBroker::Sender::kLane, "EndTxn(" + lane_->id + ") v1 commit", life(), kRequestTimeout,
+      [id = lane_->id, producer = lane_->producer](FakeKafka& kafka) {
+        return kafka.EndTxn(1, id, producer, true);
+      },
+      [this, attempts_left, done](std::optional<ProducerAnswer> answer) {
+        if (answer && answer->error == KafkaError::kNone) {
+          if (cluster_.world().options.defect == Defect::kLaneReusedEarly && lane_->clean) {
+            cluster_.ReturnLane(std::exchange(lane_, nullptr));
+          }
+          return done({});
+        }
+        lane_->clean = false;
+        const bool retry = !answer || answer->error == KafkaError::kConcurrentTransactions;
+        if (retry && attempts_left > 1) {
+          cluster_.world().scheduler.After(
+              kRetry, life(), [=, this] { SendCommit(attempts_left - 1, done); });
+          return;
+        }
+        if (cluster_.world().options.defect == Defect::kErrorIsOutcome) return done({});
+        done(MakeError(Code::kUnavailable, answer ? Name(answer->error) : "no answer",
+                       Effect::kUnknown));
+      });
+}
+
+void SimParticipant::Abort(coordinator::Callback<> done) {
+  vote_ = nullptr;
+  stopped_ = true;
+  cluster_.NoLongerWantsLane(this);
+  if (lane_ != nullptr) lane_->aborted = true;
+  if (lane_ != nullptr && in_flight_ > 0) lane_->clean = false;
+  if (lane_ != nullptr && lane_->clean && in_transaction_) return SendAbort(std::move(done));
+  // Nothing was begun, or the lane's next InitProducerId aborts it.
+  cluster_.world().scheduler.After({}, life(), std::move(done));
+}
+
+void SimParticipant::SendAbort(coordinator::Callback<> done) {
+  cluster_.broker().Call<ProducerAnswer>(
+      SimBroker::Sender::kLane, "EndTxn(" + lane_->id + ") v1 abort", life(), kRequestTimeout,
+      [id = lane_->id, producer = lane_->producer](FakeKafka& kafka) {
+        return kafka.EndTxn(1, id, producer, false);
+      },
+      [this, done = std::move(done)](std::optional<ProducerAnswer> answer) {
+        if (!answer || answer->error != KafkaError::kNone) lane_->clean = false;
+        done();
+      });
+}
+
+void SimParticipant::Release() {
+  if (lane_ != nullptr) cluster_.ReturnLane(std::exchange(lane_, nullptr));
+}
+
+}  // namespace lockstep::sim

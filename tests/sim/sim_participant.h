@@ -1,0 +1,67 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "coordinator/ports.h"
+#include "sim_cluster.h"
+
+namespace lockstep::sim {
+
+/// One managed Kafka transaction on one lane: begin, AddPartitionsToTxn, Produce, offsets, vote,
+/// EndTxn, with librdkafka's retries.
+class SimParticipant final : public coordinator::Participant {
+ public:
+  explicit SimParticipant(SimCluster& cluster) : cluster_(cluster) {}
+  ~SimParticipant() override;
+
+  void Prepare(txn::BranchWork work, MonoTime give_up,
+               coordinator::Callback<txn::Vote> vote) override;
+  void Commit(coordinator::Callback<Status> done) override;
+  void Abort(coordinator::Callback<> done) override;
+  void Release() override;
+
+  void TakeLane(Lane* lane);
+
+ private:
+  template <typename R>
+  void Ask(const std::string& what, std::function<R(FakeKafka&)> request,
+           std::function<void(R)> answered);
+  void AddPartitions();
+  void Produce();
+  void ProduceTo(const txn::TopicPartition& partition, const std::vector<std::string>& values);
+  void SendOffsets(std::size_t group);
+  void CommitOffsets(std::size_t group);
+  void FindOffsetsEvidence();
+  void DescribeAndVote();
+  void Judge(const txn::TxnDescription& description);
+  void VoteYes(std::int64_t start_time_ms);
+  /// Handles an error of a request that writes: true if it was one.
+  bool Failed(fake_kafka::KafkaError error, std::function<void()> again);
+  void Refuse(txn::AbortReason reason, const std::string& message);
+  void TellVote(txn::Vote vote);
+  bool preparing() const { return vote_ != nullptr && !stopped_; }
+
+  void SendCommit(int attempts_left, coordinator::Callback<Status> done);
+  void SendAbort(coordinator::Callback<> done);
+  Life life() const { return life_; }
+
+  SimCluster& cluster_;
+  std::shared_ptr<const int> life_ = std::make_shared<const int>(0);
+  txn::BranchWork work_;
+  MonoTime give_up_{};
+  coordinator::Callback<txn::Vote> vote_;  // Null once it voted, or may not any more.
+  Lane* lane_ = nullptr;
+  MonoTime begun_{};
+  bool stopped_ = false;          // No more requests of the preparation.
+  bool in_transaction_ = false;   // The broker said that a partition was added.
+  int in_flight_ = 0;             // Requests that may change the transaction, unanswered so far.
+  std::map<txn::TopicPartition, std::vector<std::string>> records_;
+  std::size_t undelivered_ = 0;   // Partitions without a delivery report.
+  std::map<txn::TopicPartition, std::int64_t> evidence_;
+};
+
+}  // namespace lockstep::sim

@@ -1,0 +1,12 @@
+#include "simulation.h"
+
+namespace lockstep::sim {
+
+Outcome RunSeed(std::uint64_t seed, Defect defect, Trace::Mode trace) {
+  const SimOptions options = OptionsFor(seed, defect);
+  Outcome outcome = World(options, trace).Run();
+  if (outcome.violation.empty() || trace != Trace::Mode::kOff) return outcome;
+  return World(options, Trace::Mode::kKeep).Run();
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <cstdint>
+
+#include "world.h"
+
+namespace lockstep::sim {
+
+/// Runs one seed. With a violation it runs again, with a trace.
+Outcome RunSeed(std::uint64_t seed, Defect defect, Trace::Mode trace = Trace::Mode::kOff);
+
+}  // namespace lockstep::sim

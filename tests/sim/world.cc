@@ -1,0 +1,203 @@
+#include "world.h"
+
+#include <chrono>
+#include <exception>
+#include <utility>
+
+#include "sim_client.h"
+
+namespace lockstep::sim {
+namespace {
+
+using coordinator::TxnView;
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+constexpr int kNervousSteps = 200;
+
+coordinator::CoordinatorOptions OptionsOf(const SimOptions& options) {
+  coordinator::CoordinatorOptions result;
+  result.prepare_timeout = seconds(8);
+  result.deadline_margin = options.deadline_margin;
+  return result;
+}
+
+std::vector<coordinator::Cluster*> Pointers(
+    const std::vector<std::unique_ptr<SimCluster>>& clusters) {
+  std::vector<coordinator::Cluster*> pointers;
+  for (const auto& cluster : clusters) pointers.push_back(cluster.get());
+  return pointers;
+}
+
+}  // namespace
+
+Process::Process(SimDisk& disk, const SimOptions& options, Scheduler& scheduler, Random& random,
+                 const SimClock& clock, Trace& trace, Oracle& oracle,
+                 const std::map<ClusterName, std::unique_ptr<SimBroker>>& brokers,
+                 std::function<void()> on_fatal)
+    : executor(scheduler),
+      log(disk, options, scheduler, random, clock, trace, oracle),
+      clusters([&] {
+        std::vector<std::unique_ptr<SimCluster>> all;
+        for (const auto& [name, broker] : brokers) {
+          all.push_back(std::make_unique<SimCluster>(
+              SimCluster::World{options, scheduler, random, clock, trace, oracle, log}, *broker));
+        }
+        return all;
+      }()),
+      coordinator(OptionsOf(options), executor, clock, log, Pointers(clusters),
+                  [on_fatal = std::move(on_fatal)](const Error&) { on_fatal(); }) {}
+
+World::World(const SimOptions& options, Trace::Mode trace)
+    : options_(options), random_(options.seed), trace_(scheduler_, trace) {
+  for (int i = 0; i < options_.clusters; ++i) {
+    const ClusterName name(std::string(1, static_cast<char>('a' + i)));
+    brokers_[name] =
+        std::make_unique<SimBroker>(name, options_, scheduler_, random_, trace_, oracle_);
+  }
+  for (int i = 0; i < options_.clients; ++i) {
+    clients_.push_back(std::make_unique<SimClient>(*this, i));
+  }
+}
+
+World::~World() { scheduler_.SetExecutor(nullptr); }
+
+coordinator::Coordinator* World::coordinator() {
+  return process_ == nullptr ? nullptr : &process_->coordinator;
+}
+
+void World::StartProcess() {
+  if (process_ != nullptr) return;
+  if (options_.wall_clock_steps) clock_.StepWall(random_.Between(-7'200'000, 7'200'000));
+  process_ = std::make_unique<Process>(disk_, options_, scheduler_, random_, clock_, trace_,
+                                       oracle_, brokers_, [this] { must_exit_ = true; });
+  trace_([&] {
+    return "lockstepd: start " + std::to_string(process_->log.recovered().incarnation.get()) +
+           ", " + std::to_string(process_->log.recovered().incomplete.size()) + " incomplete";
+  });
+  if (calm_) process_->log.CalmDown();
+  scheduler_.SetExecutor(&process_->executor);
+  const Status status = process_->coordinator.Start();
+  if (!status.ok()) throw Violation("recovery refused: " + status.error().message);
+  nervous_steps_ = kNervousSteps;
+}
+
+void World::Crash() {
+  trace_([] { return std::string("lockstepd: kill -9"); });
+  ++crashes_;
+  must_exit_ = false;
+  scheduler_.SetExecutor(nullptr);
+  process_ = nullptr;
+  disk_.Crash(random_);
+  scheduler_.After(random_.Between(milliseconds(1), seconds(3)), [this] { StartProcess(); });
+}
+
+void World::Step() {
+  ++steps_;
+  if (!scheduler_.Step()) throw Violation("nothing is left to happen");
+  oracle_.Check();
+  if (process_ != nullptr && must_exit_) return Crash();
+  if (calm_) return;
+  for (const auto& [name, broker] : brokers_) broker->MaybeTrouble();
+  if (process_ == nullptr) return;
+  const double likelier = nervous_steps_ > 0 ? 3 : 1;
+  nervous_steps_ = std::max(0, nervous_steps_ - 1);
+  if (random_.Chance(options_.crash * likelier)) Crash();
+}
+
+void World::RunUntil(const std::string& what, Duration limit,
+                     const std::function<bool()>& condition) {
+  const Duration end = scheduler_.now() + limit;
+  while (!condition()) {
+    if (scheduler_.now() > end) throw Violation(what);
+    Step();
+  }
+}
+
+void World::RunClients() {
+  StartProcess();
+  for (const auto& client : clients_) client->Start();
+  // Bounded: in some worlds the weather never lets the last client finish.
+  constexpr std::uint64_t kMostSteps = 20'000;
+  while (steps_ < kMostSteps) {
+    bool all = true;
+    for (const auto& client : clients_) all &= client->done();
+    if (all) return;
+    Step();
+  }
+}
+
+void World::Quiesce() {
+  trace_([] { return std::string("---- all is quiet ----"); });
+  calm_ = true;
+  for (const auto& [name, broker] : brokers_) broker->CalmDown();
+  if (process_ != nullptr) process_->log.CalmDown();
+  for (const auto& client : clients_) client->Stop();
+  // Late requests arrive within 20 s, transactions of clients that vanished expire within 30 s.
+  const Duration calm_until = scheduler_.now() + minutes(1);
+  Operate();
+  RunUntil("still in doubt long after all troubles ended", minutes(10),
+           [&] { return settled_ && scheduler_.now() > calm_until; });
+}
+
+/// The operator: looks every second, and has missing markers written.
+void World::Operate() {
+  settled_ = false;
+  scheduler_.After(seconds(1), [this] { Operate(); });
+  if (process_ == nullptr) return;
+  process_->coordinator.ListInDoubt([this](const std::vector<coordinator::InDoubtView>& views) {
+    settled_ = true;
+    for (const coordinator::InDoubtView& view : views) {
+      settled_ &= view.state == txn::GlobalTxnState::kHeuristic;
+      for (const coordinator::BranchView& branch : view.branches) {
+        if (branch.missing_markers.empty()) continue;
+        process_->coordinator.RepairMarkers(view.members.front(), branch.cluster,
+                                            [](const Status&) {});
+      }
+    }
+  });
+}
+
+void World::AskFinalViews() {
+  std::map<GlobalTxnId, Result<TxnView>> views;
+  const std::vector<GlobalTxnId> ids = oracle_.Begun();
+  for (const GlobalTxnId& id : ids) {
+    coordinator()->Get(id, [&, id](const Result<TxnView>& view) {
+      oracle_.OnAnswer(id, view);
+      views.emplace(id, view);
+    });
+  }
+  RunUntil("GetTxn is not answered", minutes(1), [&] { return views.size() == ids.size(); });
+  std::map<ClusterName, SimBroker*> brokers;
+  for (const auto& [name, broker] : brokers_) brokers[name] = broker.get();
+  oracle_.CheckQuiet(brokers, views);
+}
+
+void World::CheckNewTransactionCommits() {
+  SimClient client(*this, 1'000);
+  client.StartLast();
+  RunUntil("a new transaction does not commit although all is quiet", minutes(1),
+           [&] { return client.done(); });
+}
+
+Outcome World::Run() {
+  Outcome outcome;
+  try {
+    RunClients();
+    Quiesce();
+    AskFinalViews();
+    CheckNewTransactionCommits();
+    oracle_.Check();
+  } catch (const std::exception& problem) {
+    outcome.violation = problem.what();
+  }
+  outcome.trace = trace_.lines();
+  outcome.steps = steps_;
+  outcome.crashes = crashes_;
+  outcome.virtual_time = scheduler_.now();
+  outcome.counts = oracle_.counts();
+  return outcome;
+}
+
+}  // namespace lockstep::sim

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "coordinator/coordinator.h"
+#include "oracle.h"
+#include "random.h"
+#include "scheduler.h"
+#include "sim_broker.h"
+#include "sim_cluster.h"
+#include "sim_log.h"
+#include "sim_options.h"
+#include "trace.h"
+
+namespace lockstep::sim {
+
+class SimClient;
+
+/// One life of lockstepd: the real coordinator over simulated adapters.
+struct Process {
+  Process(SimDisk& disk, const SimOptions& options, Scheduler& scheduler, Random& random,
+          const SimClock& clock, Trace& trace, Oracle& oracle,
+          const std::map<ClusterName, std::unique_ptr<SimBroker>>& brokers,
+          std::function<void()> on_fatal);
+
+  SimExecutor executor;
+  SimLog log;
+  std::vector<std::unique_ptr<SimCluster>> clusters;
+  coordinator::Coordinator coordinator;
+};
+
+/// What one run found.
+struct Outcome {
+  std::string violation;  ///< Empty: none.
+  std::deque<std::string> trace;
+  std::uint64_t steps = 0;
+  std::uint64_t crashes = 0;
+  Duration virtual_time{};
+  Oracle::Counts counts;
+};
+
+/// The whole world of one seed: brokers, the disk, lockstepd's lives one after the other, clients.
+class World {
+ public:
+  World(const SimOptions& options, Trace::Mode trace);
+  ~World();
+
+  /// Runs the seed to its end: clients finish under trouble, then all is quiet, then all is checked.
+  Outcome Run();
+
+  // ---- For clients -------------------------------------------------------------------------------
+
+  const SimOptions& options() const { return options_; }
+  Scheduler& scheduler() { return scheduler_; }
+  Random& random() { return random_; }
+  Oracle& oracle() { return oracle_; }
+  Trace& trace() { return trace_; }
+  /// Nullptr while lockstepd is down.
+  coordinator::Coordinator* coordinator();
+  const std::map<ClusterName, std::unique_ptr<SimBroker>>& brokers() const { return brokers_; }
+
+ private:
+  void StartProcess();
+  void Crash();
+  void Step();
+  void RunClients();
+  /// Troubles end; steps on until nothing is in doubt any more, or it takes too long.
+  void Quiesce();
+  void Operate();
+  void AskFinalViews();
+  void CheckNewTransactionCommits();
+  /// Steps until the condition holds; a Violation with `what` if it takes too long.
+  void RunUntil(const std::string& what, Duration limit, const std::function<bool()>& condition);
+
+  const SimOptions options_;
+  Random random_;
+  Scheduler scheduler_{random_};
+  SimClock clock_{scheduler_};
+  Trace trace_;
+  Oracle oracle_{options_};
+  SimDisk disk_;
+  std::map<ClusterName, std::unique_ptr<SimBroker>> brokers_;
+  std::unique_ptr<Process> process_;
+  std::vector<std::unique_ptr<SimClient>> clients_;
+  bool calm_ = false;
+  bool settled_ = false;    // Nothing was in doubt when the operator looked last.
+  bool must_exit_ = false;  // The coordinator said so: its log failed.
+  int nervous_steps_ = 0;   // Right after a start crashes are likelier.
+  std::uint64_t steps_ = 0;
+  std::uint64_t crashes_ = 0;
+};
+
+}  // namespace lockstep::sim
