@@ -26,6 +26,7 @@ report_progress() {
   while kill -0 "$pid" 2>/dev/null; do
     if ((SECONDS >= next)); then
       line=$(tail -c 400 "$log" | tr '\r' '\n' | grep -v '^[[:space:]]*$' | tail -n 1 | cut -c 1-70 || true)
+      line=${line:-...}
       if [[ -t 1 ]]; then
         printf '\r\033[K    %s  %s' "$(clock $((SECONDS - from)))" "$line"
       else
