@@ -160,7 +160,7 @@ int Commands::Show(const std::string& txn_id) {
   if (auto error = client_.Call(&CoordinatorStub::GetTxn, request, response)) {
     return Failed(*error);
   }
-  out_ << (json_ ? ToJson(response.txn()) + "\n" : Render(response.txn()));
+  out_ << (json_ ? ToJson(response) + "\n" : Render(response.txn()));
   return kExitOk;
 }
 

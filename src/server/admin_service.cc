@@ -75,11 +75,9 @@ grpc::ServerUnaryReactor* AdminService::RepairMarkers(grpc::CallbackServerContex
     if (!id) return Refused{id.error(), {}};
     const ClusterName cluster(request->cluster());
     if (auto unknown = CheckCluster(api_, cluster)) return unknown;
-    spdlog::warn("{} an operator asks to write its missing markers on cluster {}", id->get(),
-                 cluster.get());
-    api_.coordinator.RepairMarkers(*id, cluster, [call, id = *id](const Status& status) {
-      spdlog::warn("{} writing its markers: {}", id.get(),
-                   status.ok() ? "done" : ToString(status.error()));
+    api_.coordinator.RepairMarkers(*id, cluster, [call, id = *id, cluster](const Status& status) {
+      spdlog::warn("{} an operator has its missing markers written on {}: {}", id.get(),
+                   cluster.get(), status.ok() ? "done" : ToString(status.error()));
       if (call->Claim()) call->Finish(status);
     });
     return std::nullopt;

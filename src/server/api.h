@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "coordinator/coordinator.h"
@@ -27,7 +28,9 @@ struct Api {
   /// Calls are refused with UNAVAILABLE until the coordinator has started.
   std::atomic<bool> open{false};
   std::atomic<bool> draining{false};
-  std::atomic<std::size_t> calls{0};  ///< Under way, those whose client has gone included.
+  /// Calls under way, those whose client has gone included. Shared: what a stopped executor still
+  /// holds is dropped after us.
+  std::shared_ptr<std::atomic<std::size_t>> calls = std::make_shared<std::atomic<std::size_t>>(0);
 };
 
 }  // namespace lockstep::server

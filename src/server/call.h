@@ -21,12 +21,12 @@ namespace lockstep::server {
 class Call {
  public:
   Call(Api& api, const char* method, grpc::ServerUnaryReactor* reactor)
-      : api_(api), method_(method), reactor_(reactor) {
-    ++api_.calls;
+      : calls_(api.calls), method_(method), reactor_(reactor) {
+    ++*calls_;
   }
   ~Call() {
     if (Claim()) Finish(MakeError(Code::kInternal, "the call was dropped", Effect::kUnknown));
-    --api_.calls;
+    --*calls_;
   }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
@@ -44,7 +44,7 @@ class Call {
   }
 
  private:
-  Api& api_;
+  const std::shared_ptr<std::atomic<std::size_t>> calls_;
   const char* const method_;
   grpc::ServerUnaryReactor* const reactor_;
   std::atomic<bool> claimed_{false};
@@ -67,7 +67,7 @@ grpc::ServerUnaryReactor* Serve(Api& api, const char* method, grpc::CallbackServ
   std::optional<Refused> refused;
   if (!api.open) {
     refused = Refused{MakeError(Code::kUnavailable, "lockstepd is starting; retry"), {}};
-  } else if (api.calls > api.limits.concurrent_calls) {
+  } else if (*api.calls > api.limits.concurrent_calls) {
     refused = Refused{MakeError(Code::kResourceExhausted,
                                 "too many calls under way (limits.concurrent_calls is " +
                                     std::to_string(api.limits.concurrent_calls) + ")"),

@@ -212,7 +212,9 @@ Status FillOutcomeOf(const coordinator::TxnView& view, Response& response) {
 
 Result<GlobalTxnId> ParseTxnId(const std::string& text) {
   if (text.empty()) return Invalid("txn_id", "is required");
-  if (text.size() > kMaxIdBytes) return Invalid("txn_id", "is longer than any id");
+  const bool plain =
+      std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 127; });
+  if (text.size() > kMaxIdBytes || !plain) return Invalid("txn_id", "is not formed like an id");
   return GlobalTxnId(text);
 }
 

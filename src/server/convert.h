@@ -32,7 +32,7 @@ Result<WorkCall> ParseProduce(const v1::ProduceRequest& request, std::size_t rec
 Result<WorkCall> ParseSendOffsets(const v1::SendOffsetsRequest& request);
 
 Result<coordinator::CommitOptions> ParseCommit(const v1::CommitRequest& request);
-/// Present and of a length that an id can have; its form is the coordinator's to judge.
+/// Present, short and printable, so that logs can show it; its form is the coordinator's to judge.
 Result<GlobalTxnId> ParseTxnId(const std::string& text);
 
 /// Fills a CommitResponse or an AbortResponse. kInternal for a state that is no outcome.

@@ -29,7 +29,8 @@ coordinator::Callback<Result<TxnView>> AnswerOutcome(CallPtr call, Response* res
   return [call = std::move(call), response](const Result<TxnView>& view) {
     if (!call->Claim()) return;
     if (!view) return call->Finish(view.error());
-    if (view->refusal.reason != txn::AbortReason::kNone) {
+    if (view->refusal.reason != txn::AbortReason::kNone &&
+        view->refusal.reason != txn::AbortReason::kClientAbort) {
       spdlog::info("{} aborted: {} {}: {}", view->id.get(), Name(view->refusal.reason),
                    view->refusal.cluster.get(), view->refusal.message);
     }

@@ -1,5 +1,6 @@
 #include "server/daemon.h"
 
+#include <future>
 #include <utility>
 
 namespace lockstep::server {
@@ -42,7 +43,10 @@ Status Daemon::Listen() {
 }
 
 Status Daemon::Serve() {
-  if (Status status = coordinator_.Start(); !status.ok()) return status;
+  // On the executor, as everything that the clusters are told.
+  std::promise<Status> started;
+  executor_.Post([&] { started.set_value(coordinator_.Start()); });
+  if (Status status = started.get_future().get(); !status.ok()) return status;
   watch_.Start();
   server_->Open();
   return {};

@@ -1,0 +1,248 @@
+#include "server/lockstepd.h"
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/failpoint.h"
+#include "kafka/cluster.h"
+#include "log/rocks_decision_log.h"
+#include "server/asio_executor.h"
+#include "server/config.h"
+#include "server/daemon.h"
+#include "server/version.h"
+
+namespace lockstep::server {
+namespace {
+
+// What ends in order gets this long; then the process goes without. Nothing is lost either way: the
+// log is made for kill -9.
+constexpr Duration kGrace = std::chrono::seconds(1);
+constexpr Duration kLastResort = std::chrono::seconds(10);
+
+void SetUpLogging(const std::string& level) {
+  auto logger = std::make_shared<spdlog::logger>("lockstepd",
+                                                 std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %L %v", spdlog::pattern_time_type::utc);
+  logger->set_level(spdlog::level::from_str(level));
+  logger->flush_on(spdlog::level::trace);
+  spdlog::set_default_logger(std::move(logger));
+}
+
+Status ArmFailpoints(const std::vector<std::string>& specs) {
+  for (const std::string& spec : specs) {
+    if (Status status = ArmFailpoint(spec); !status.ok()) return status;
+    spdlog::warn("FAILPOINT armed: {}. This server is made to fail: never run it for real", spec);
+  }
+  return {};
+}
+
+kafka::ClusterConfig ToKafka(const ClusterConfig& config) {
+  kafka::ClusterConfig out;
+  out.name = config.name;
+  std::string_view rest = config.bootstrap_servers;
+  while (!rest.empty()) {
+    const std::string_view one = rest.substr(0, rest.find(','));
+    out.bootstrap_servers.emplace_back(one);
+    rest.remove_prefix(std::min(rest.size(), one.size() + 1));
+  }
+  out.lanes_min = static_cast<int>(config.lanes_min);
+  out.lanes_max = static_cast<int>(config.lanes_max);
+  if (config.transaction_timeout) {
+    out.transaction_timeout =
+        std::chrono::duration_cast<std::chrono::milliseconds>(*config.transaction_timeout);
+  }
+  out.librdkafka = config.librdkafka;
+  return out;
+}
+
+Result<std::unique_ptr<log::RocksDecisionLog>> OpenLog(const Config& config,
+                                                       const SystemClock& clock) {
+  log::OpenOptions options;
+  options.path = config.data_dir;
+  options.clock = &clock;
+  options.retention.time =
+      std::chrono::duration_cast<std::chrono::milliseconds>(config.retention_time);
+  options.retention.bytes = config.retention_bytes;
+  return log::Open(options);
+}
+
+/// Whoever reads the file never sees half of it.
+Status WritePortFile(const std::string& path, std::uint16_t port) {
+  const std::string fresh = path + ".new";
+  std::ofstream(fresh) << port << "\n";
+  std::error_code failed;
+  std::filesystem::rename(fresh, path, failed);
+  if (!failed) return {};
+  return MakeError(Code::kUnavailable, "--port-file " + path + ": " + failed.message());
+}
+
+/// Ends the process even if something hangs on the way out.
+void EndWithin(Duration limit, int exit_code) {
+  std::thread([limit, exit_code] {
+    std::this_thread::sleep_for(limit);
+    std::_Exit(exit_code);
+  }).detach();
+}
+
+/// From serving to the exit code, on the main thread's event loop.
+class Lifecycle {
+ public:
+  explicit Lifecycle(const Config& config) : config_(config) {}
+
+  /// For Daemon: the log failed. Any thread.
+  void OnFatal(const Error& error) {
+    boost::asio::post(io_, [this, error] { Fail(error); });
+  }
+
+  /// Returns once the process is to end.
+  int Run(Daemon& daemon) {
+    daemon_ = &daemon;
+    AwaitSignal();
+    io_.run();
+    return exit_code_;
+  }
+
+ private:
+  void AwaitSignal() {
+    signals_.async_wait([this](const boost::system::error_code& error, int number) {
+      if (error) return;
+      AwaitSignal();
+      if (!std::exchange(stopping_, true)) return Drain(number);
+      spdlog::warn("a second signal: stopping at once");
+      Finish();
+    });
+  }
+
+  void Drain(int signal_number) {
+    spdlog::info(
+        "{}: no new transactions; up to {} s for those that are decided", strsignal(signal_number),
+        std::chrono::duration_cast<std::chrono::seconds>(config_.shutdown_timeout).count());
+    daemon_->Drain([this] { boost::asio::post(io_, [this] { Finish(); }); });
+    limit_.expires_after(config_.shutdown_timeout);
+    limit_.async_wait([this](const boost::system::error_code& error) {
+      if (error) return;
+      spdlog::warn(
+          "timeouts.shutdown passed: what is still in doubt is completed after the next start");
+      Finish();
+    });
+  }
+
+  void Fail(const Error& error) {
+    exit_code_ = kExitLogFailed;
+    spdlog::critical("{}", ToString(error));
+    Finish();
+  }
+
+  void Finish() {
+    if (std::exchange(finished_, true)) return;
+    EndWithin(kLastResort, exit_code_);
+    daemon_->Stop(kGrace);
+    io_.stop();
+  }
+
+  const Config& config_;
+  Daemon* daemon_ = nullptr;
+  boost::asio::io_context io_{1};
+  boost::asio::signal_set signals_{io_, SIGTERM, SIGINT};
+  boost::asio::steady_timer limit_{io_};
+  bool stopping_ = false;
+  bool finished_ = false;
+  int exit_code_ = kExitOk;
+};
+
+int Fatal(ExitCode code, const std::string& message) {
+  spdlog::critical("{}", message);
+  return code;
+}
+
+int Serve(const Config& config, const CommandLine& options) {
+  const SystemClock clock;
+  AsioExecutor executor;
+  auto log = OpenLog(config, clock);
+  if (!log) return Fatal(kExitLogOpen, ToString(log.error()));
+  const coordinator::RecoveredLog& recovered = (*log)->recovered();
+  spdlog::info("log {} in {}, start {}: {} decisions to complete, {} heuristic to acknowledge",
+               recovered.log_id.get(), config.data_dir, recovered.incarnation.get(),
+               recovered.incomplete.size(), recovered.heuristic.size());
+
+  wire::IoThread io;
+  kafka::ClusterRegistry registry;
+  const kafka::KafkaCluster::Ports ports{executor, clock, **log, io, registry};
+  std::vector<std::shared_ptr<kafka::KafkaCluster>> clusters;
+  std::vector<coordinator::Cluster*> cluster_ports;
+  for (const ClusterConfig& cluster : config.clusters) {
+    clusters.push_back(kafka::KafkaCluster::Create(ToKafka(cluster), ports));
+    cluster_ports.push_back(clusters.back().get());
+  }
+
+  Lifecycle lifecycle(config);
+  Daemon daemon(config, **log, cluster_ports, executor, clock,
+                [&lifecycle](const Error& error) { lifecycle.OnFatal(error); });
+  if (Status status = daemon.Listen(); !status.ok()) {
+    executor.Stop();
+    return Fatal(kExitListen, status.error().message);
+  }
+  if (Status status = daemon.Serve(); !status.ok()) {
+    daemon.Stop(Duration::zero());
+    return Fatal(kExitUsage, status.error().message);
+  }
+  ListenAddress address = config.listen;
+  address.port = daemon.port();
+  if (!options.port_file.empty()) {
+    if (Status status = WritePortFile(options.port_file, address.port); !status.ok()) {
+      daemon.Stop(Duration::zero());
+      return Fatal(kExitUsage, status.error().message);
+    }
+  }
+  spdlog::info("lockstepd {} serving on {}", kVersion, ToString(address));
+  std::cout << "serving on " << ToString(address) << std::endl;
+  return lifecycle.Run(daemon);
+}
+
+int PrintMistakes(const std::vector<ConfigMistake>& mistakes, const std::string& file) {
+  for (const ConfigMistake& mistake : mistakes) std::cerr << ToString(mistake, file) << "\n";
+  return kExitUsage;
+}
+
+}  // namespace
+
+int RunLockstepd(const CommandLine& options) {
+  if (options.print_defaults) return std::cout << DefaultConfigText(), kExitOk;
+  if (options.list_failpoints) {
+    for (const auto& info : AllFailpoints()) std::cout << info.name << "  " << info.what << "\n";
+    return kExitOk;
+  }
+  const ConfigResult loaded = LoadConfig(options.config);
+  if (const auto* mistakes = std::get_if<std::vector<ConfigMistake>>(&loaded)) {
+    return PrintMistakes(*mistakes, options.config);
+  }
+  if (options.check_config) return std::cout << options.config << ": correct\n", kExitOk;
+
+  const auto& config = std::get<Config>(loaded);
+  SetUpLogging(config.log_level);
+  if (Status status = ArmFailpoints(options.failpoints); !status.ok()) {
+    return Fatal(kExitUsage, status.error().message);
+  }
+  const int exit_code = Serve(config, options);
+  for (const auto& [name, hits] : FailpointHits())
+    spdlog::warn("failpoint {}: {} hits", name, hits);
+  spdlog::info("stopped");
+  return exit_code;
+}
+
+}  // namespace lockstep::server

@@ -1,0 +1,170 @@
+#include "fakes.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace lockstep::server {
+
+using coordinator::Callback;
+
+FakeLog::FakeLog(coordinator::Executor& executor) : executor_(executor) {
+  recovered_.log_id = LogId("0123456789abcdef");
+  recovered_.incarnation = Incarnation(3);
+  recovered_.next_batch = BatchId(100);
+}
+
+void FakeLog::Answer(Callback<Status> done) {
+  executor_.Post([this, done = std::move(done)] {
+    if (failed_) return done(MakeError(Code::kUnavailable, "disk on fire", Effect::kUnknown));
+    done({});
+  });
+}
+
+void FakeLog::StoreDecision(txn::Decision decision, Callback<Status> done) {
+  {
+    const std::lock_guard lock(mutex_);
+    decisions_[decision.batch] = std::move(decision);
+  }
+  Answer(std::move(done));
+}
+
+void FakeLog::StoreCompletion(coordinator::Completion completion, Callback<Status> done) {
+  {
+    const std::lock_guard lock(mutex_);
+    decisions_[completion.batch].participants.resize(std::max<std::size_t>(
+        decisions_[completion.batch].participants.size(), completion.participant + 1));
+    decisions_[completion.batch].participants[completion.participant].outcome = completion.outcome;
+  }
+  Answer(std::move(done));
+}
+
+void FakeLog::StoreAcknowledgement(BatchId, Callback<Status> done) { Answer(std::move(done)); }
+
+void FakeLog::StoreBinding(ClusterName, KafkaClusterId, Callback<Status> done) {
+  Answer(std::move(done));
+}
+
+Result<std::optional<txn::Decision>> FakeLog::Find(const GlobalTxnId& txn) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [batch, decision] : decisions_) {
+    const auto& members = decision.members;
+    if (std::find(members.begin(), members.end(), txn) != members.end()) return {decision};
+  }
+  return {std::nullopt};
+}
+
+// ---- The cluster --------------------------------------------------------------------------------
+
+class FakeCluster::FakeParticipant final : public coordinator::Participant {
+ public:
+  explicit FakeParticipant(FakeCluster& cluster) : cluster_(cluster) {}
+
+  void Prepare(txn::BranchWork work, MonoTime, Callback<txn::Vote> vote) override {
+    const Behaviour behaviour = cluster_.behaviour();
+    ++cluster_.prepares_;
+    {
+      const std::lock_guard lock(cluster_.mutex_);
+      cluster_.work_ = std::move(work);
+    }
+    if (!behaviour.votes) return;
+    txn::Vote answer;
+    if (behaviour.refusal.reason != txn::AbortReason::kNone) {
+      answer.refusal = behaviour.refusal;
+    } else {
+      answer.kind = txn::Vote::Kind::kYes;
+      answer.prepared.name = {cluster_.name_,
+                              KafkaClusterId("kafka-" + cluster_.name_.get()),
+                              TransactionalId("lane-" + cluster_.name_.get()),
+                              ProducerId(7),
+                              ProducerEpoch(1),
+                              txn::EndTxnProtocol::kTv1,
+                              1000};
+      answer.deadline = MonoTime::max();
+    }
+    cluster_.executor_.Post([vote = std::move(vote), answer] { vote(answer); });
+  }
+  void Commit(Callback<Status> done) override {
+    if (cluster_.behaviour().aborted_it || !cluster_.behaviour().commits) {
+      const Error away = MakeError(Code::kUnavailable, "no answer", Effect::kUnknown);
+      return cluster_.executor_.Post([done = std::move(done), away] { done(away); });
+    }
+    cluster_.executor_.Post([done = std::move(done)] { done({}); });
+  }
+  void Abort(Callback<> done) override { cluster_.executor_.Post(std::move(done)); }
+  void Release() override {}
+
+ private:
+  FakeCluster& cluster_;
+};
+
+void FakeCluster::Set(Behaviour behaviour) {
+  const std::lock_guard lock(mutex_);
+  behaviour_ = std::move(behaviour);
+}
+
+FakeCluster::Behaviour FakeCluster::behaviour() const {
+  const std::lock_guard lock(mutex_);
+  return behaviour_;
+}
+
+txn::BranchWork FakeCluster::prepared_work() const {
+  const std::lock_guard lock(mutex_);
+  return work_;
+}
+
+coordinator::ClusterStatus FakeCluster::status() const {
+  coordinator::ClusterStatus status;
+  status.state = coordinator::ClusterState::kReady;
+  status.kafka_cluster_id = KafkaClusterId("kafka-" + name_.get());
+  status.check_markers = !behaviour().missing_markers.empty();
+  status.lanes_idle = 2;
+  return status;
+}
+
+std::unique_ptr<coordinator::Participant> FakeCluster::NewParticipant() {
+  return std::make_unique<FakeParticipant>(*this);
+}
+
+void FakeCluster::Describe(const txn::ParticipantName& name,
+                           Callback<Result<txn::TxnDescription>> done) {
+  const Behaviour now = behaviour();
+  Result<txn::TxnDescription> answer = MakeError(Code::kUnavailable, "no broker answers");
+  if (now.commits) {
+    txn::TxnDescription description;
+    description.exists = true;
+    description.state =
+        now.aborted_it ? txn::KafkaTxnState::kCompleteAbort : txn::KafkaTxnState::kCompleteCommit;
+    description.producer_id = name.producer_id;
+    description.producer_epoch = name.producer_epoch;
+    description.start_time_ms = name.start_time_ms;
+    answer = description;
+  }
+  executor_.Post([done = std::move(done), answer] { done(answer); });
+}
+
+void FakeCluster::EndTxnCommit(const txn::ParticipantName&, Callback<Status> done) {
+  executor_.Post([done = std::move(done)] { done({}); });
+}
+
+void FakeCluster::ReadMarkers(const txn::PreparedParticipant&,
+                              Callback<Result<std::vector<txn::MarkerFound>>> done) {
+  executor_.Post([done = std::move(done)] { done(std::vector{txn::MarkerFound::kNone}); });
+}
+
+void FakeCluster::CheckMarkers(const txn::PreparedParticipant&,
+                               Callback<Result<std::vector<txn::TopicPartition>>> done) {
+  executor_.Post(
+      [done = std::move(done), missing = behaviour().missing_markers] { done(missing); });
+}
+
+void FakeCluster::RepairMarkers(const txn::PreparedParticipant&, std::vector<txn::TopicPartition>,
+                                Callback<Status> done) {
+  repaired_ = true;
+  executor_.Post([this, done = std::move(done)] {
+    Set({});
+    done({});
+  });
+}
+
+}  // namespace lockstep::server

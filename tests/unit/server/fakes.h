@@ -1,0 +1,96 @@
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "coordinator/ports.h"
+
+/// A log and a cluster that do what the test tells them, enough to see the API from outside. What
+/// commits and what does not is proved by the simulation, not here.
+namespace lockstep::server {
+
+/// Keeps decisions in memory. Thread-safe.
+class FakeLog final : public coordinator::DecisionLog {
+ public:
+  explicit FakeLog(coordinator::Executor& executor);
+
+  /// What recovery will find. Before the coordinator is made.
+  void Recover(txn::Decision decision) { recovered_.incomplete.push_back(std::move(decision)); }
+  /// From now on every append fails, as after a failed sync.
+  void Fail() { failed_ = true; }
+
+  const coordinator::RecoveredLog& recovered() const override { return recovered_; }
+  void StoreDecision(txn::Decision decision, coordinator::Callback<Status> done) override;
+  void StoreCompletion(coordinator::Completion completion,
+                       coordinator::Callback<Status> done) override;
+  void StoreAcknowledgement(BatchId batch, coordinator::Callback<Status> done) override;
+  void StoreBinding(ClusterName cluster, KafkaClusterId id,
+                    coordinator::Callback<Status> done) override;
+  std::optional<KafkaClusterId> Binding(const ClusterName&) const override { return std::nullopt; }
+  Result<std::optional<txn::Decision>> Find(const GlobalTxnId& txn) const override;
+  WallTime Horizon() const override { return WallTime{}; }
+
+ private:
+  void Answer(coordinator::Callback<Status> done);
+
+  coordinator::Executor& executor_;
+  coordinator::RecoveredLog recovered_;
+  std::atomic<bool> failed_ = false;
+  mutable std::mutex mutex_;
+  std::map<BatchId, txn::Decision> decisions_;  // Guarded by mutex_.
+};
+
+/// A cluster whose participants vote and end as `behaviour` says. Thread-safe.
+class FakeCluster final : public coordinator::Cluster {
+ public:
+  struct Behaviour {
+    bool votes = true;        ///< False: no vote comes, not even at give_up.
+    txn::Refusal refusal;     ///< With a reason: the vote is NO.
+    bool commits = true;      ///< False: Commit, and every later question, is not answered OK.
+    bool aborted_it = false;  ///< The broker forgot its promise: Describe shows CompleteAbort.
+    std::vector<txn::TopicPartition> missing_markers;
+  };
+
+  FakeCluster(std::string name, coordinator::Executor& executor)
+      : name_(std::move(name)), executor_(executor) {}
+
+  void Set(Behaviour behaviour);
+  /// The work of the last Prepare.
+  txn::BranchWork prepared_work() const;
+  int prepares() const { return prepares_; }
+  bool repaired() const { return repaired_; }
+
+  const ClusterName& name() const override { return name_; }
+  coordinator::ClusterStatus status() const override;
+  void Start(std::vector<TransactionalId>) override {}
+  void FencePending(TransactionalId) override {}
+  std::unique_ptr<coordinator::Participant> NewParticipant() override;
+  void Describe(const txn::ParticipantName& name,
+                coordinator::Callback<Result<txn::TxnDescription>> done) override;
+  void EndTxnCommit(const txn::ParticipantName& name, coordinator::Callback<Status> done) override;
+  void ReadMarkers(const txn::PreparedParticipant& participant,
+                   coordinator::Callback<Result<std::vector<txn::MarkerFound>>> done) override;
+  void CheckMarkers(const txn::PreparedParticipant& participant,
+                    coordinator::Callback<Result<std::vector<txn::TopicPartition>>> done) override;
+  void RepairMarkers(const txn::PreparedParticipant& participant,
+                     std::vector<txn::TopicPartition> partitions,
+                     coordinator::Callback<Status> done) override;
+
+ private:
+  class FakeParticipant;
+  Behaviour behaviour() const;
+
+  const ClusterName name_;
+  coordinator::Executor& executor_;
+  std::atomic<bool> repaired_ = false;
+  std::atomic<int> prepares_ = 0;
+  mutable std::mutex mutex_;
+  Behaviour behaviour_;   // Guarded by mutex_.
+  txn::BranchWork work_;  // Guarded by mutex_.
+};
+
+}  // namespace lockstep::server
