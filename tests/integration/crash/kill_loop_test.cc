@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -51,8 +52,14 @@ class Load {
     for (std::thread& client : clients_) client.join();
   }
 
-  /// Held by whoever stops and starts the server.
-  std::shared_mutex& server_changes() { return server_changes_; }
+  /// Starts the server again, while no client is in a call.
+  void Restart() {
+    const std::unique_lock lock(server_changes_);
+    daemon_.Start();
+    ++starts_;
+    restarted_.notify_all();
+  }
+
   const std::map<std::string, Attempt>& attempts() const { return attempts_; }
   int answered() const { return answered_; }
 
@@ -60,11 +67,13 @@ class Load {
   void Run(int client) {
     for (int n = 0; !stopping_; ++n) {
       // Held for the whole call: a kill does not wait for it, only the next start does.
-      const std::shared_lock lock(server_changes_);
+      std::shared_lock lock(server_changes_);
+      const int start = starts_;
       try {
         RunOne(std::to_string(client) + "/" + std::to_string(n), n % 10 == 9);
       } catch (const std::runtime_error&) {
-        std::this_thread::yield();  // Nobody serves right now: no transaction was begun.
+        // Nobody serves any more, and no transaction was begun.
+        restarted_.wait(lock, [&] { return starts_ != start; });
       }
     }
   }
@@ -87,6 +96,8 @@ class Load {
 
   testing::Lockstepd& daemon_;
   std::shared_mutex server_changes_;
+  std::condition_variable_any restarted_;
+  int starts_ = 0;  // Guarded by server_changes_.
   std::mutex mutex_;
   std::map<std::string, Attempt> attempts_;
   std::atomic<int> answered_{0};
@@ -107,6 +118,7 @@ TEST(KillLoopTest, BothClustersAgreeOnEveryTransaction) {
   const int kills = FromEnvironment("LOCKSTEP_KILLS", 40);
   const int seed = FromEnvironment("LOCKSTEP_SEED", static_cast<int>(std::random_device{}() >> 1U));
   std::printf("LOCKSTEP_KILLS=%d LOCKSTEP_SEED=%d\n", kills, seed);
+  std::fflush(stdout);
   std::mt19937 random(static_cast<unsigned>(seed));
 
   const auto clusters = testing::StartKafkaClusters(
@@ -127,8 +139,7 @@ TEST(KillLoopTest, BothClustersAgreeOnEveryTransaction) {
     in_recovery += at_once ? 1 : 0;
     std::this_thread::sleep_for(std::chrono::milliseconds(random() % 300));  // When is the point.
     daemon.Kill();
-    const std::unique_lock lock(load.server_changes());
-    daemon.Start();
+    load.Restart();
   }
   load.Finish();
   daemon.AwaitReady();
