@@ -36,7 +36,8 @@ using Callback = std::function<void(Result<T>)>;
 /// codes that Kafka gives the one in errors.h.
 class Client {
  public:
-  /// `options.bootstrap` must not be empty. Connects at the first call.
+  /// Connects at the first call. Without a bootstrap address, or with one that is not an address,
+  /// every call fails with kInvalidArgument.
   Client(IoThread& io, ClientOptions options);
   /// Fails what is under way with kUnavailable; returns once no callback runs or will run. Not to
   /// be called on the IoThread.

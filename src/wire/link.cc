@@ -108,6 +108,7 @@ void Link::OnFrame(std::string frame) {
     exchange->body_at = frame.size() - header.remaining();
     exchange->frame = std::move(frame);
     failures_ = 0;
+    problem_.clear();
     exchange->done.Set();
   }
   if (state_ != State::kReady) return;
@@ -196,6 +197,7 @@ void Link::Drop(const Error& error) {
   auto unsent = std::exchange(waiting_, {});
   connection_.reset();
   patience_.Cancel();
+  problem_ = error.message;
   if (quiet_end) {
     state_ = State::kIdle;
   } else {

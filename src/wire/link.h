@@ -74,6 +74,8 @@ class Link {
   const Endpoint& endpoint() const { return endpoint_; }
   bool ready() const { return state_ == State::kReady; }
   int failures() const { return failures_; }  ///< In a row.
+  /// Why the connection was last lost; empty once the broker has answered again.
+  const std::string& problem() const { return problem_; }
   std::size_t load() const { return waiting_.size() + in_flight_.size(); }
   BrokerSelf& self() { return self_; }  ///< Of the last handshake; empty before.
   bool mismatch() const;                ///< Ready, but not of the pinned cluster.
@@ -101,6 +103,7 @@ class Link {
   const Endpoint endpoint_;
   State state_ = State::kIdle;
   int failures_ = 0;
+  std::string problem_;
   BrokerSelf self_;
   int handshakes_left_ = 0;
   std::int32_t next_correlation_id_ = 1;

@@ -29,7 +29,14 @@ Network::Network(Io& io, ClientOptions options)
       env_{io_, options_, pinned_, [this](const auto& metadata) { Learn(metadata); }} {
   for (const std::string& text : options_.bootstrap) {
     Result<Endpoint> endpoint = ParseEndpoint(text);
-    if (endpoint.ok()) bootstrap_.push_back(std::move(*endpoint));
+    if (!endpoint.ok()) {
+      bootstrap_problem_ = endpoint.error();
+    } else {
+      bootstrap_.push_back(std::move(*endpoint));
+    }
+  }
+  if (options_.bootstrap.empty()) {
+    bootstrap_problem_ = MakeError(Code::kInvalidArgument, "there is no bootstrap address");
   }
 }
 
@@ -50,8 +57,11 @@ Task<std::optional<Error>> Network::Carry(Call& call, LinkPtr link,
   std::optional<Error> error = exchange->error;
   if (wake != Wake::kSignalled) {
     exchange->abandoned = true;
-    call.last = NotNow("broker " + ToString(link->endpoint()) + ": no answer to " +
-                       exchange->api.name + (exchange->sent ? "" : ", which was not sent yet"));
+    std::string message = "broker " + ToString(link->endpoint()) + ": no answer to ";
+    message += exchange->api.name;
+    if (!exchange->sent) message += ", which could not be sent yet";
+    if (!link->problem().empty()) message += " (before: " + link->problem() + ")";
+    call.last = NotNow(std::move(message));
     error = GiveUp(call);
   }
   if (error && exchange->sent && exchange->api.changes) {
@@ -80,9 +90,8 @@ Error Network::GiveUp(const Call& call) const {
 
 Task<Result<LinkPtr>> Network::Find(Call& call, const Route& route) {
   if (std::holds_alternative<AnyBroker>(route)) {
-    LinkPtr link = ToAny();
-    if (!link) co_return MakeError(Code::kInvalidArgument, "no usable bootstrap address");
-    co_return link;
+    if (bootstrap_problem_) co_return *bootstrap_problem_;
+    co_return ToAny();
   }
   if (const auto* node = std::get_if<NodeId>(&route)) co_return ToNode(node->id);
 

@@ -124,6 +124,7 @@ class Network {
   std::optional<KafkaClusterId> pinned_;
   LinkEnv env_;
   std::vector<Endpoint> bootstrap_;
+  std::optional<Error> bootstrap_problem_;
   std::map<std::int32_t, Endpoint> nodes_;
   std::map<CoordinatorOf, std::int32_t> coordinators_;
   std::map<txn::TopicPartition, std::int32_t> leaders_;

@@ -30,7 +30,7 @@ struct ClientOptions {
   /// Name look-up, TCP and handshake together.
   Duration connect_timeout = std::chrono::seconds(3);
   /// Nothing answered for so long while something is asked: the connection is dropped.
-  Duration request_timeout = std::chrono::seconds(10);
+  Duration request_timeout = std::chrono::seconds(5);
   /// The first pause before a retry or a reconnect; doubled each time, up to the second one.
   Duration backoff_min = std::chrono::milliseconds(20);
   Duration backoff_max = std::chrono::seconds(1);

@@ -168,6 +168,41 @@ TxnOffsetCommit::Response TxnOffsetCommit::Decode(Reader& r) {
   return response;
 }
 
+void ConsumerGroupHeartbeat::Encode(Writer& w) const {
+  w.String(group_id);
+  w.String("");  // member id: the coordinator makes one
+  w.Int32(0);    // member epoch: joining
+  w.NullableString(std::nullopt);
+  w.NullableString(std::nullopt);
+  w.Int32(kTimeoutMs);
+  w.ArrayCount(1);
+  w.String(topic);
+  w.NullableString(std::nullopt);
+  w.ArrayCount(0);
+  w.NoTags();
+}
+
+ConsumerGroupHeartbeat::Response ConsumerGroupHeartbeat::Decode(Reader& r) {
+  constexpr std::size_t kUuidSize = 16;
+  Response response;
+  r.Int32();  // throttle time
+  response.error = r.Error();
+  response.error_message = r.NullableString().value_or("");
+  response.member_id = r.NullableString().value_or("");
+  response.member_epoch = r.Int32();
+  r.Int32();            // heartbeat interval
+  if (r.Int8() >= 0) {  // an assignment, which may be null
+    r.SkipArray([&] {
+      r.Raw(kUuidSize);
+      r.SkipArray([&] { r.Int32(); });
+      r.SkipTags();
+    });
+    r.SkipTags();
+  }
+  r.SkipTags();
+  return response;
+}
+
 void CreateTopics::Encode(Writer& w) const {
   w.ArrayCount(1);
   w.String(topic);

@@ -94,6 +94,22 @@ struct TxnOffsetCommit {
   static Response Decode(Reader& r);
 };
 
+/// Joins a KIP-848 group as a new member: what makes one.
+struct ConsumerGroupHeartbeat {
+  static constexpr Api kApi{ApiKey{68}, "ConsumerGroupHeartbeat", 0, 0, 0};
+  std::string group_id;
+  std::string topic;
+  void Encode(Writer& w) const;
+
+  struct Response {
+    ErrorCode error = ErrorCode::kNone;
+    std::string error_message;
+    std::string member_id;
+    std::int32_t member_epoch = -1;
+  };
+  static Response Decode(Reader& r);
+};
+
 struct CreateTopics {
   static constexpr Api kApi{ApiKey::kCreateTopics, "CreateTopics", 5, 6, 5};
   std::string topic;
