@@ -119,7 +119,9 @@ std::string Render(const v1::Transaction& txn) {
   std::string text = "txn      " + txn.txn_id() + "\nstate    " + NameOf(txn.state()) + "\n";
   if (!txn.label().empty()) text += "label    " + txn.label() + "\n";
   text += "began    " + TimeText(txn.begin_time()) + "\n";
-  if (txn.has_expire_time()) text += "expires  " + TimeText(txn.expire_time()) + "\n";
+  const bool may_expire =
+      txn.state() == v1::TXN_STATE_ACTIVE || txn.state() == v1::TXN_STATE_PREPARING;
+  if (may_expire) text += "expires  " + TimeText(txn.expire_time()) + "\n";
   if (txn.has_abort()) text += "aborted  " + RenderAbort(txn.abort()) + "\n";
   return text + RenderBranches(txn.branches());
 }

@@ -164,9 +164,10 @@ v1::Outcome OutcomeOf(txn::GlobalTxnState state) {
 
 bool IsAborted(txn::GlobalTxnState state) { return OutcomeOf(state) == v1::OUTCOME_ABORTED; }
 
-void Fill(const coordinator::BranchView& view, v1::Branch& branch) {
+void Fill(const coordinator::BranchView& view, bool aborted, v1::Branch& branch) {
   branch.set_cluster(view.cluster.get());
-  branch.set_outcome(BranchOutcomeOf(view.outcome));
+  // Whether or not its broker was told yet: nothing else can become of it.
+  branch.set_outcome(aborted ? v1::BRANCH_OUTCOME_ABORTED : BranchOutcomeOf(view.outcome));
   branch.set_problem(view.problem);
   if (!view.participant) return;
   auto& managed = *branch.mutable_managed();
@@ -183,8 +184,9 @@ void Fill(const coordinator::BranchView& view, v1::Branch& branch) {
 /// What Transaction and the two outcome responses have in common.
 template <typename Message>
 void FillBranches(const coordinator::TxnView& view, Message& message) {
-  for (const auto& branch : view.branches) Fill(branch, *message.add_branches());
-  if (!IsAborted(view.state)) return;
+  const bool aborted = IsAborted(view.state);
+  for (const auto& branch : view.branches) Fill(branch, aborted, *message.add_branches());
+  if (!aborted) return;
   auto& abort = *message.mutable_abort();
   abort.set_reason(ToProto(view.refusal.reason));
   abort.set_cluster(view.refusal.cluster.get());
@@ -319,7 +321,7 @@ v1::InDoubt ToProto(const coordinator::InDoubtView& view) {
   for (const GlobalTxnId& member : view.members) out.add_txn_ids(member.get());
   *out.mutable_decide_time() = ToProto(view.decided_at);
   out.set_state(ToProto(view.state));
-  for (const auto& branch : view.branches) Fill(branch, *out.add_branches());
+  for (const auto& branch : view.branches) Fill(branch, false, *out.add_branches());
   return out;
 }
 

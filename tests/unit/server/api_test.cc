@@ -74,6 +74,9 @@ TEST_F(ApiTest, ARefusedBranchNamesReasonAndCluster) {
   EXPECT_EQ(response.outcome(), v1::OUTCOME_ABORTED);
   EXPECT_EQ(response.abort().reason(), v1::ABORT_REASON_UNKNOWN_TOPIC);
   EXPECT_EQ(response.abort().cluster(), "west");
+  for (const auto& branch : response.branches()) {
+    EXPECT_EQ(branch.outcome(), v1::BRANCH_OUTCOME_ABORTED);
+  }
   EXPECT_THAT(response.abort().message(), HasSubstr("orders"));
   EXPECT_EQ(Get(id).abort().reason(), v1::ABORT_REASON_UNKNOWN_TOPIC);
 }

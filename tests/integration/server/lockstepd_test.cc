@@ -1,0 +1,318 @@
+// lockstepd and lockstepctl as a user runs them, on two real clusters: one transaction over both,
+// its bad days, and how the process starts and ends.
+
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <future>
+#include <iostream>
+#include <sstream>
+
+#include "cli/lockstepctl.h"
+#include "clusters.h"
+#include "kafka_reader.h"
+#include "lockstepd.h"
+
+namespace lockstep {
+namespace {
+
+using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::Lockstepd;
+
+/// Of a name's topic on a cluster: what read_committed consumers see.
+class LockstepdTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    clusters_ = new std::vector(testing::StartKafkaClusters({{}, {}}));
+  }
+  static void TearDownTestSuite() { delete clusters_; }
+
+  static const std::string& Bootstrap(int cluster) { return (*clusters_)[cluster]->bootstrap(); }
+
+  /// A topic of the running test's own, on both clusters.
+  static std::string NewTopic() {
+    std::string topic = ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    for (const auto& cluster : *clusters_) cluster->CreateTopic(topic + ":2");
+    return topic;
+  }
+
+  static Lockstepd::Options BothClusters() {
+    Lockstepd::Options options;
+    options.clusters = {{"a", Bootstrap(0)}, {"b", Bootstrap(1)}};
+    return options;
+  }
+
+  /// Log made, bindings made, lanes open.
+  static void StartReady(Lockstepd& daemon, const std::vector<std::string>& failpoints = {}) {
+    daemon.Start(failpoints);
+    daemon.AwaitReady();
+  }
+
+  struct Ran {
+    int exit_code = -1;
+    std::string out;
+    std::string err;
+  };
+  static Ran Ctl(const Lockstepd& daemon, std::vector<std::string> words) {
+    words.insert(words.begin(), {"lockstepctl", "--server", daemon.address()});
+    std::vector<const char*> argv;
+    for (const auto& word : words) argv.push_back(word.c_str());
+    std::istringstream in;
+    std::ostringstream out;
+    std::ostringstream err;
+    const int code = cli::RunLockstepctl(static_cast<int>(argv.size()), argv.data(), in, out, err);
+    return {code, out.str(), err.str()};
+  }
+
+  /// The exit code of a start that is to fail.
+  static int FailedStart(Lockstepd& daemon, const std::vector<std::string>& failpoints = {}) {
+    daemon.Spawn(failpoints);
+    const auto status = daemon.AwaitEnd(60s);
+    if (!status || !WIFEXITED(*status)) return -1;
+    return WEXITSTATUS(*status);
+  }
+
+  static std::vector<std::unique_ptr<testing::KafkaCluster>>* clusters_;
+};
+std::vector<std::unique_ptr<testing::KafkaCluster>>* LockstepdTest::clusters_ = nullptr;
+
+// ---- Transactions
+// --------------------------------------------------------------------------------
+
+TEST_F(LockstepdTest, OneTransactionIsOnBothClustersOrOnNone) {
+  const std::string topic = NewTopic();
+  Lockstepd daemon(BothClusters());
+  StartReady(daemon);
+  EXPECT_EQ(Ctl(daemon, {"txn", "--record", "a:" + topic + "=kept", "--record",
+                         "b:" + topic + ":1:key=kept"})
+                .exit_code,
+            0);
+  EXPECT_EQ(Ctl(daemon, {"txn", "--abort", "--record", "a:" + topic + "=dropped", "--record",
+                         "b:" + topic + "=dropped"})
+                .exit_code,
+            0);
+  const Ran refused = Ctl(daemon, {"txn", "--record", "a:" + topic + "=dropped", "--record",
+                                   "b:no-such-topic=dropped"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.out, HasSubstr("UNKNOWN_TOPIC on b"));
+  const Ran no_partition = Ctl(daemon, {"txn", "--record", "a:" + topic + "=dropped", "--record",
+                                        "b:" + topic + ":7=dropped"});
+  EXPECT_EQ(no_partition.exit_code, 2);
+  EXPECT_THAT(no_partition.out, HasSubstr("UNKNOWN_PARTITION on b"));
+  EXPECT_THAT(testing::ReadValues(Bootstrap(0), topic), ElementsAre("kept"));
+  const auto on_b = testing::ReadTopic(Bootstrap(1), topic);
+  ASSERT_EQ(on_b.size(), 1u);
+  EXPECT_EQ(on_b[0].partition, 1);
+  EXPECT_EQ(on_b[0].key, "key");
+  EXPECT_EQ(daemon.Stop(), 0);
+}
+
+TEST_F(LockstepdTest, ACrashBetweenTheTwoCommitsIsHealedByTheNextStart) {
+  const std::string topic = NewTopic();
+  Lockstepd daemon(BothClusters());
+  StartReady(daemon, {"lane.before_commit@b=crash"});
+  testing::TestTxn txn(daemon.coordinator());
+  ASSERT_TRUE(txn.Produce("a", topic, "value").ok());
+  ASSERT_TRUE(txn.Produce("b", topic, "value").ok());
+  const Ran cut_off = Ctl(daemon, {"commit", txn.id()});
+  EXPECT_EQ(cut_off.exit_code, 4);
+  EXPECT_THAT(cut_off.err, HasSubstr("ask again"));
+  ASSERT_TRUE(daemon.AwaitEnd(20s).has_value());
+
+  daemon.Start();
+  // Asked at once, while b may still be joining: the answer is the decision's, whatever it takes.
+  const Ran again = Ctl(daemon, {"commit", txn.id()});
+  EXPECT_EQ(again.exit_code, 0) << again.out << again.err;
+  EXPECT_THAT(testing::ReadValues(Bootstrap(0), topic), ElementsAre("value"));
+  EXPECT_THAT(testing::ReadValues(Bootstrap(1), topic), ElementsAre("value"));
+}
+
+TEST_F(LockstepdTest, AnUndecidedTransactionIsAbortedByACrash) {
+  const std::string topic = NewTopic();
+  Lockstepd daemon(BothClusters());
+  StartReady(daemon, {"coordinator.votes_in=crash"});
+  testing::TestTxn txn(daemon.coordinator());
+  ASSERT_TRUE(txn.Produce("a", topic, "value").ok());
+  ASSERT_TRUE(txn.Produce("b", topic, "value").ok());
+  EXPECT_EQ(Ctl(daemon, {"commit", txn.id()}).exit_code, 4);
+  ASSERT_TRUE(daemon.AwaitEnd(20s).has_value());
+  StartReady(daemon);
+  EXPECT_EQ(Ctl(daemon, {"commit", txn.id()}).exit_code, 2);
+  // A transaction after it, so that the end of the topic is not held back by anything.
+  EXPECT_EQ(
+      Ctl(daemon, {"txn", "--record", "a:" + topic + "=next", "--record", "b:" + topic + "=next"})
+          .exit_code,
+      0);
+  EXPECT_THAT(testing::ReadValues(Bootstrap(0), topic), ElementsAre("next"));
+  EXPECT_THAT(testing::ReadValues(Bootstrap(1), topic), ElementsAre("next"));
+}
+
+// ---- The end of the process
+// ----------------------------------------------------------------------
+
+TEST_F(LockstepdTest, OnSigtermTheDecidedIsCompletedAndTheUndecidedAborted) {
+  const std::string topic = NewTopic();
+  Lockstepd daemon(BothClusters());
+  StartReady(daemon, {"lane.before_commit@b=delay:1500"});
+  testing::TestTxn open(daemon.coordinator());
+  ASSERT_TRUE(open.Produce("a", topic, "undecided").ok());
+  testing::TestTxn txn(daemon.coordinator());
+  ASSERT_TRUE(txn.Produce("a", topic, "decided").ok());
+  ASSERT_TRUE(txn.Produce("b", topic, "decided").ok());
+  v1::CommitResponse response;
+  auto commit = std::async(std::launch::async, [&] { return txn.Commit(&response); });
+  daemon.Await("the decision", 20s, [&] {
+    return testing::GetTxn(daemon.coordinator(), txn.id()).state() == v1::TXN_STATE_COMMITTING;
+  });
+  EXPECT_EQ(daemon.Stop(), 0);
+  ASSERT_TRUE(commit.get().ok());
+  EXPECT_EQ(response.outcome(), v1::OUTCOME_COMMITTED);
+  EXPECT_THAT(daemon.Log(), HasSubstr("stopped"));
+  EXPECT_THAT(testing::ReadValues(Bootstrap(0), topic), ElementsAre("decided"));
+  EXPECT_THAT(testing::ReadValues(Bootstrap(1), topic), ElementsAre("decided"));
+}
+
+TEST_F(LockstepdTest, AShutdownThatTakesTooLongAnswersCommittingAndLeaves) {
+  const std::string topic = NewTopic();
+  auto options = BothClusters();
+  options.extra_yaml = "timeouts: {shutdown: 500ms}\n";
+  Lockstepd daemon(options);
+  StartReady(daemon, {"lane.before_commit@b=pause"});
+  testing::TestTxn txn(daemon.coordinator());
+  ASSERT_TRUE(txn.Produce("a", topic, "value").ok());
+  ASSERT_TRUE(txn.Produce("b", topic, "value").ok());
+  v1::CommitResponse response;
+  auto commit = std::async(std::launch::async, [&] { return txn.Commit(&response); });
+  daemon.Await("the decision", 20s, [&] {
+    return testing::GetTxn(daemon.coordinator(), txn.id()).state() == v1::TXN_STATE_COMMITTING;
+  });
+  EXPECT_EQ(daemon.Stop(), 0);
+  const grpc::Status status = commit.get();
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(response.outcome(), v1::OUTCOME_COMMITTING);
+  daemon.Start();
+  EXPECT_EQ(Ctl(daemon, {"commit", txn.id()}).exit_code, 0);
+  EXPECT_THAT(testing::ReadValues(Bootstrap(1), topic), ElementsAre("value"));
+}
+
+TEST_F(LockstepdTest, AFailedLogIsOutcomeUnknownAndEndsTheProcess) {
+  const std::string topic = NewTopic();
+  Lockstepd daemon(BothClusters());
+  StartReady(daemon);  // Bindings are written in peace.
+  EXPECT_EQ(daemon.Stop(), 0);
+  StartReady(daemon, {"log.before_sync=error"});
+  testing::TestTxn txn(daemon.coordinator());
+  ASSERT_TRUE(txn.Produce("a", topic, "value").ok());
+  ASSERT_TRUE(txn.Produce("b", topic, "value").ok());
+  const Ran unknown = Ctl(daemon, {"commit", txn.id()});
+  EXPECT_EQ(unknown.exit_code, 4);
+  EXPECT_THAT(unknown.err, HasSubstr("OUTCOME_UNKNOWN"));
+  const auto status = daemon.AwaitEnd(30s);
+  ASSERT_TRUE(status && WIFEXITED(*status));
+  EXPECT_EQ(WEXITSTATUS(*status), 4);
+  StartReady(daemon);
+  // Nothing had been written: presumed abort.
+  EXPECT_EQ(Ctl(daemon, {"commit", txn.id()}).exit_code, 2);
+}
+
+// ---- Starts
+// --------------------------------------------------------------------------------------
+
+TEST_F(LockstepdTest, AMistakeInTheConfigurationIsOne) {
+  auto options = BothClusters();
+  options.extra_yaml = "timeouts: {prepare: 5}\nnonsense: true\n";
+  Lockstepd daemon(options);
+  EXPECT_EQ(FailedStart(daemon), 1);
+  EXPECT_THAT(daemon.Log(), HasSubstr("lockstepd.yaml:3: timeouts.prepare: expected a duration"));
+  EXPECT_THAT(daemon.Log(), HasSubstr("lockstepd.yaml:4: nonsense: unknown"));
+}
+
+TEST_F(LockstepdTest, AFailpointThatIsNoneIsOne) {
+  Lockstepd daemon(BothClusters());
+  EXPECT_EQ(FailedStart(daemon, {"no.such.point=crash"}), 1);
+  EXPECT_THAT(daemon.Log(), HasSubstr("no such failpoint"));
+}
+
+TEST_F(LockstepdTest, APortInUseIsTwo) {
+  Lockstepd first(BothClusters());
+  first.Start();
+  // The support writes `listen` itself: a second key would be a mistake of its own.
+  const std::string path = first.folder() + "/second.yaml";
+  std::ofstream(path) << "listen: " << first.address() << "\ndata_dir: " << first.folder()
+                      << "/second\nclusters: [{name: a, bootstrap_servers: '" << Bootstrap(0)
+                      << "'}]\n";
+  const int status = std::system(
+      (std::string(LOCKSTEPD_BINARY) + " --config " + path + " 2>" + path + ".log").c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 2);
+  std::ostringstream log;
+  log << std::ifstream(path + ".log").rdbuf();
+  EXPECT_THAT(log.str(),
+              HasSubstr("cannot listen on " + first.address() + ": Address already in use"));
+}
+
+TEST_F(LockstepdTest, ALogInUseIsThree) {
+  Lockstepd first(BothClusters());
+  first.Start();
+  auto options = BothClusters();
+  options.data_dir = first.data_dir();
+  Lockstepd second(options);
+  EXPECT_EQ(FailedStart(second), 3);
+  EXPECT_THAT(second.Log(), HasSubstr(std::to_string(first.pid())));
+}
+
+TEST_F(LockstepdTest, AClusterThatIsStillNeededMustStayInTheConfiguration) {
+  const std::string topic = NewTopic();
+  Lockstepd daemon(BothClusters());
+  StartReady(daemon, {"lane.before_commit@b=crash"});
+  testing::TestTxn txn(daemon.coordinator());
+  ASSERT_TRUE(txn.Produce("a", topic, "value").ok());
+  ASSERT_TRUE(txn.Produce("b", topic, "value").ok());
+  EXPECT_EQ(Ctl(daemon, {"commit", txn.id()}).exit_code, 4);
+  ASSERT_TRUE(daemon.AwaitEnd(20s).has_value());
+
+  auto options = BothClusters();
+  options.data_dir = daemon.data_dir();
+  options.clusters.pop_back();
+  Lockstepd without_b(options);
+  EXPECT_EQ(FailedStart(without_b), 1);
+  EXPECT_THAT(without_b.Log(), HasSubstr("'b' (1)"));
+  EXPECT_THAT(without_b.Log(), HasSubstr("put them back"));
+
+  daemon.Start();
+  EXPECT_EQ(Ctl(daemon, {"commit", txn.id()}).exit_code, 0);
+  EXPECT_EQ(daemon.Stop(), 0);
+  without_b.Start();  // Nothing is in doubt there any more.
+}
+
+TEST_F(LockstepdTest, ServesSoonAndIsSmall) {
+  Lockstepd daemon(BothClusters());
+  StartReady(daemon);
+  daemon.Stop();
+  const auto start = std::chrono::steady_clock::now();
+  daemon.Start();
+  const auto serving = std::chrono::steady_clock::now();
+  daemon.AwaitReady();
+  const auto ready = std::chrono::steady_clock::now();
+  std::ifstream status("/proc/" + std::to_string(daemon.pid()) + "/status");
+  long rss_kib = 0;
+  for (std::string word; status >> word;) {
+    if (word == "VmRSS:") status >> rss_kib;
+  }
+  const auto ms = [](auto span) {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(span).count();
+  };
+  std::cout << "start to serving " << ms(serving - start) << " ms, to both clusters READY "
+            << ms(ready - start) << " ms; idle RSS " << rss_kib / 1024 << " MiB\n";
+  EXPECT_GT(rss_kib, 0);
+  EXPECT_LE(rss_kib, 60 * 1024);
+}
+
+}  // namespace
+}  // namespace lockstep

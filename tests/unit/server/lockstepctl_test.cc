@@ -1,0 +1,268 @@
+#include "cli/lockstepctl.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <vector>
+
+#include "api_fixture.h"
+#include "cli/record_spec.h"
+#include "cli/render.h"
+
+namespace lockstep::server {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+struct Ran {
+  int exit_code = -1;
+  std::string out;
+  std::string err;
+};
+
+Ran RunCtl(std::vector<std::string> words, const std::string& input = "") {
+  words.insert(words.begin(), "lockstepctl");
+  std::vector<const char*> argv;
+  for (const auto& word : words) argv.push_back(word.c_str());
+  std::istringstream in(input);
+  std::ostringstream out;
+  std::ostringstream err;
+  const int code = cli::RunLockstepctl(static_cast<int>(argv.size()), argv.data(), in, out, err);
+  return {code, out.str(), err.str()};
+}
+
+/// Against the server of this test.
+class LockstepctlTest : public ApiFixture {
+ protected:
+  Ran Ctl(std::vector<std::string> words, const std::string& input = "") {
+    words.insert(words.begin(), {"--server", "127.0.0.1:" + std::to_string(daemon_->port())});
+    return RunCtl(std::move(words), input);
+  }
+  std::string BeginByHand() {
+    const Ran begin = Ctl({"begin", "--timeout", "5m"});
+    EXPECT_EQ(begin.exit_code, 0);
+    return begin.out.substr(0, begin.out.find('\n'));
+  }
+};
+
+// ---- The process --------------------------------------------------------------------------------
+
+TEST(Lockstepctl, WrongUsageIsOneAndHelpIsNot) {
+  EXPECT_EQ(RunCtl({}).exit_code, 1);
+  EXPECT_EQ(RunCtl({"frobnicate"}).exit_code, 1);
+  EXPECT_EQ(RunCtl({"commit"}).exit_code, 1);
+  EXPECT_EQ(RunCtl({"txn"}).exit_code, 1);
+  EXPECT_EQ(RunCtl({"produce", "id", "east", "t", "v"}).exit_code, 1);  // No sequence.
+  EXPECT_EQ(RunCtl({"commit", "id", "--wait", "never"}).exit_code, 1);
+  EXPECT_EQ(RunCtl({"--output", "xml", "status"}).exit_code, 1);
+  EXPECT_EQ(RunCtl({"--deadline", "soon", "status"}).exit_code, 1);
+  const Ran help = RunCtl({"--help"});
+  EXPECT_EQ(help.exit_code, 0);
+  for (const char* line : {"0  done", "2  commit, txn: ABORTED", "3  commit, txn: HEURISTIC"}) {
+    EXPECT_THAT(help.out, HasSubstr(line));
+  }
+  EXPECT_THAT(RunCtl({"--version"}).out, HasSubstr(LOCKSTEP_VERSION));
+}
+
+TEST(Lockstepctl, AServerThatIsNotThereIsNamed) {
+  const Ran status = RunCtl({"--server", "127.0.0.1:1", "status"});
+  EXPECT_EQ(status.exit_code, 1);
+  EXPECT_THAT(status.err, HasSubstr("lockstepd at 127.0.0.1:1"));
+  // A commit may have got through: its outcome is not known.
+  const Ran commit = RunCtl({"--server", "127.0.0.1:1", "commit", "id"});
+  EXPECT_EQ(commit.exit_code, 4);
+  EXPECT_THAT(commit.err, HasSubstr("ask again"));
+}
+
+TEST(Lockstepctl, TheServerMayComeFromTheEnvironment) {
+  setenv("LOCKSTEP_SERVER", "127.0.0.1:2", 1);
+  const Ran status = RunCtl({"status"});
+  unsetenv("LOCKSTEP_SERVER");
+  EXPECT_THAT(status.err, HasSubstr("127.0.0.1:2"));
+}
+
+// ---- Commands -----------------------------------------------------------------------------------
+
+TEST_F(LockstepctlTest, ATransactionInOneCommand) {
+  Serve();
+  const Ran txn = Ctl({"txn", "--record", "east:orders=hello=you", "--record",
+                       "west:orders:2:k:x=v", "--record", "east:orders::gone"});
+  EXPECT_EQ(txn.exit_code, 0) << txn.err;
+  EXPECT_THAT(txn.err, StartsWith("began "));
+  EXPECT_THAT(txn.out, HasSubstr(" COMMITTED\n"));
+  const auto east = east_.prepared_work();
+  ASSERT_EQ(east.records.size(), 2u);
+  EXPECT_EQ(east.records[0].value, "hello=you");
+  EXPECT_FALSE(east.records[0].key.has_value());
+  EXPECT_FALSE(east.records[1].value.has_value());
+  EXPECT_EQ(east.records[1].key, "gone");
+  const auto west = west_.prepared_work();
+  EXPECT_EQ(west.records.at(0).partition, 2);
+  EXPECT_EQ(west.records.at(0).key, "k:x");
+}
+
+TEST_F(LockstepctlTest, EachOutcomeHasItsExitCode) {
+  Serve();
+  const std::vector<std::string> txn = {"txn", "--record", "east:t=1", "--record", "west:t=1"};
+  west_.Set({.refusal = {txn::AbortReason::kUnknownTopic, ClusterName("west"), "no topic", false}});
+  const Ran aborted = Ctl(txn);
+  EXPECT_EQ(aborted.exit_code, 2);
+  EXPECT_THAT(aborted.out, HasSubstr("ABORTED: UNKNOWN_TOPIC on west: no topic"));
+  west_.Set({.aborted_it = true});
+  EXPECT_EQ(Ctl(txn).exit_code, 3);
+  west_.Set({.commits = false});
+  auto hurried = txn;
+  hurried.insert(hurried.end(), {"--max-wait", "1ms"});
+  EXPECT_EQ(Ctl(hurried).exit_code, 4);
+  hurried = txn;
+  hurried.insert(hurried.end(), {"--wait", "decided"});
+  EXPECT_EQ(Ctl(hurried).exit_code, 4);
+  west_.Set({});
+  auto given_up = txn;
+  given_up.emplace_back("--abort");
+  EXPECT_EQ(Ctl(given_up).exit_code, 0);
+}
+
+TEST_F(LockstepctlTest, AMistakeInARecordBeginsNothing) {
+  config_.open_transactions = 1;
+  Serve();
+  for (const char* record : {"east", ":t=v", "east:=v", "east:t:x=v", "east:t:-1=v"}) {
+    const Ran txn = Ctl({"txn", "--record", record});
+    EXPECT_EQ(txn.exit_code, 1) << record;
+    EXPECT_THAT(txn.err, HasSubstr("expected cluster:topic")) << record;
+  }
+  // An unknown cluster only the server can tell: the transaction is aborted then.
+  const Ran txn = Ctl({"txn", "--record", "north:t=v"});
+  EXPECT_EQ(txn.exit_code, 1);
+  EXPECT_THAT(txn.err, HasSubstr("UNKNOWN_CLUSTER"));
+  EXPECT_FALSE(BeginByHand().empty());  // There would be no room for a second one.
+}
+
+TEST_F(LockstepctlTest, StepByStep) {
+  Serve();
+  const std::string id = BeginByHand();
+  EXPECT_EQ(Ctl({"produce", id, "east", "t", "one", "--key", "k", "--partition", "1", "--header",
+                 "a=b", "--header", "n", "--sequence", "0"})
+                .exit_code,
+            0);
+  EXPECT_EQ(Ctl({"produce", id, "east", "t", "--sequence", "1"}, "from input\n").exit_code, 0);
+  EXPECT_EQ(Ctl({"produce", id, "east", "t", "--lines", "--sequence", "2"}, "x\ny\n").exit_code, 0);
+  EXPECT_EQ(Ctl({"produce", id, "east", "t", "--null", "--sequence", "3"}).exit_code, 0);
+  EXPECT_EQ(Ctl({"offsets", id, "west", "--group", "g", "--generation", "4", "--member", "m",
+                 "--offset", "t:0=7", "--offset", "t:1=8", "--sequence", "4"})
+                .exit_code,
+            0);
+  EXPECT_EQ(Ctl({"produce", id, "east", "t", "late", "--sequence", "9"}).exit_code, 1);
+  EXPECT_THAT(Ctl({"show", id}).out, HasSubstr("state    ACTIVE"));
+  EXPECT_EQ(Ctl({"commit", id}).exit_code, 0);
+  EXPECT_EQ(Ctl({"abort", id}).exit_code, 5);
+  EXPECT_THAT(Ctl({"show", id}).out, HasSubstr("state    COMMITTED"));
+
+  const auto work = east_.prepared_work();
+  ASSERT_EQ(work.records.size(), 5u);
+  EXPECT_EQ(work.records[0].key, "k");
+  EXPECT_EQ(work.records[0].partition, 1);
+  EXPECT_EQ(work.records[0].headers.at(0).value, "b");
+  EXPECT_FALSE(work.records[0].headers.at(1).value.has_value());
+  EXPECT_EQ(work.records[1].value, "from input\n");
+  EXPECT_EQ(work.records[3].value, "y");
+  EXPECT_FALSE(work.records[4].value.has_value());
+  const auto offsets = west_.prepared_work().offsets;
+  ASSERT_EQ(offsets.at(0).offsets.size(), 2u);
+  EXPECT_EQ(offsets[0].generation, 4);
+  EXPECT_EQ(offsets[0].offsets[1].offset, 8);
+}
+
+TEST_F(LockstepctlTest, AbortOfAnOpenTransactionIsDone) {
+  Serve();
+  const std::string id = BeginByHand();
+  EXPECT_EQ(Ctl({"abort", id}).exit_code, 0);
+  EXPECT_EQ(Ctl({"commit", id}).exit_code, 2);
+}
+
+TEST_F(LockstepctlTest, AFailedCallShowsCodeReasonAndMessage) {
+  Serve();
+  const Ran show = Ctl({"show", "nonsense"});
+  EXPECT_EQ(show.exit_code, 1);
+  EXPECT_THAT(show.err, HasSubstr("INVALID_ARGUMENT (INVALID_REQUEST): 'nonsense'"));
+  EXPECT_EQ(Ctl({"commit", "nonsense"}).exit_code, 1);
+}
+
+TEST_F(LockstepctlTest, AFailedLogIsUnknown) {
+  Serve();
+  const std::string id = BeginWithWork();
+  log_.Fail();
+  const Ran commit = Ctl({"commit", id});
+  EXPECT_EQ(commit.exit_code, 4);
+  EXPECT_THAT(commit.err, HasSubstr("OUTCOME_UNKNOWN"));
+}
+
+TEST_F(LockstepctlTest, OperatorsSeeAndAct) {
+  Serve();
+  EXPECT_THAT(Ctl({"status"}).out, HasSubstr("kafka-west"));
+  EXPECT_THAT(Ctl({"in-doubt"}).out, HasSubstr("nothing is in doubt"));
+  west_.Set({.aborted_it = true});
+  const std::string id = BeginWithWork();
+  EXPECT_EQ(Ctl({"commit", id}).exit_code, 3);
+  EXPECT_THAT(Ctl({"in-doubt"}).out, HasSubstr("HEURISTIC"));
+  EXPECT_EQ(Ctl({"repair-markers", id, "west"}).exit_code, 1);
+  EXPECT_EQ(Ctl({"acknowledge", id}).exit_code, 0);
+  EXPECT_THAT(Ctl({"in-doubt"}).out, HasSubstr("nothing is in doubt"));
+}
+
+TEST_F(LockstepctlTest, JsonIsTheAnswerAsItIs) {
+  Serve();
+  const auto json = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"--output", "json"});
+    return nlohmann::json::parse(Ctl(words).out);
+  };
+  EXPECT_EQ(json({"status"})["clusters"][0]["state"], "CLUSTER_STATE_READY");
+  EXPECT_TRUE(json({"in-doubt"})["in_doubt"].empty());
+  const std::string id = json({"begin"})["txn_id"];
+  EXPECT_EQ(json({"show", id})["txn"]["state"], "TXN_STATE_ACTIVE");
+  EXPECT_EQ(json({"commit", id})["outcome"], "OUTCOME_COMMITTED");
+  EXPECT_EQ(json({"abort", id})["outcome"], "OUTCOME_COMMITTED");
+}
+
+TEST_F(LockstepctlTest, InDoubtReadsEveryPage) {
+  east_.Set({.commits = false});
+  for (std::uint64_t batch = 1; batch <= 150; ++batch) {
+    txn::Decision decision;
+    decision.batch = BatchId(batch);
+    decision.members = {GlobalTxnId("0123456789abcdef-1-1-" + std::to_string(batch))};
+    decision.participants.resize(1);
+    decision.participants[0].prepared.name.cluster = ClusterName("east");
+    log_.Recover(decision);
+  }
+  Serve();
+  const std::string out = Ctl({"in-doubt"}).out;
+  EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 150 * 5);
+}
+
+// ---- Short forms --------------------------------------------------------------------------------
+
+TEST(RecordSpec, OffsetsAndDurations) {
+  const auto offset = cli::ParseOffsetSpec("t:3=9");
+  ASSERT_TRUE(offset.ok());
+  EXPECT_EQ(offset->partition(), 3);
+  EXPECT_EQ(offset->offset(), 9);
+  for (const char* text : {"", "t", "t:3", "t=9", ":3=9", "t:x=9", "t:3=x", "t:-1=9", "t:1=-9"}) {
+    EXPECT_FALSE(cli::ParseOffsetSpec(text).ok()) << text;
+  }
+  EXPECT_EQ(cli::ParseDurationSpec("1500ms")->nanos(), 500'000'000);
+  EXPECT_EQ(cli::ParseDurationSpec("2h")->seconds(), 7200);
+  for (const char* text : {"", "5", "s", "-1s", "1.5s", "1d", "99999999999999h"}) {
+    EXPECT_FALSE(cli::ParseDurationSpec(text).ok()) << text;
+  }
+}
+
+TEST(Render, TablesArePadded) {
+  EXPECT_EQ(cli::Table({{"A", "B"}, {"long", "x"}}), "A     B\nlong  x\n");
+  EXPECT_EQ(cli::Table({{"A", "B"}}), "");
+}
+
+}  // namespace
+}  // namespace lockstep::server
