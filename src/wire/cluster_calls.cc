@@ -35,7 +35,7 @@ Task<Result<std::int64_t>> AskMaxTimeout(Network& network, Call call, std::int32
   if (!response.ok()) co_return response.error();
   const std::string what = "DescribeConfigs of broker " + std::to_string(node);
   if (response->error != ErrorCode::kNone) {
-    co_return ToError(response->error, what, response->error_message);
+    co_return Refusal<protocol::DescribeConfigs>(response->error, what, response->error_message);
   }
   for (const auto& config : response->configs) {
     if (config.name != kName || !config.value) continue;
@@ -106,7 +106,7 @@ Task<Result<GroupFacts>> DescribeGroup(Network& network, Call& call, std::string
   auto described = co_await network.Ask(call, route, std::move(classic));
   if (!described.ok()) co_return described.error();
   if (described->error != ErrorCode::kNone) {
-    co_return ToError(described->error, "DescribeGroups of " + group_id);
+    co_return Refusal<protocol::DescribeGroups>(described->error, "DescribeGroups of " + group_id);
   }
   facts.state = described->state;
   if (facts.state != "Dead") {
@@ -125,8 +125,8 @@ Task<Result<GroupFacts>> DescribeGroup(Network& network, Call& call, std::string
   if (no_such_thing) co_return facts;
   if (!response.ok()) co_return response.error();
   if (response->error != ErrorCode::kNone) {
-    co_return ToError(response->error, "ConsumerGroupDescribe of " + group_id,
-                      response->error_message);
+    co_return Refusal<protocol::ConsumerGroupDescribe>(
+        response->error, "ConsumerGroupDescribe of " + group_id, response->error_message);
   }
   facts.exists = true;
   facts.consumer_protocol = true;

@@ -61,7 +61,7 @@ void Link::Connect() {
       OpenConnection(env_.io, endpoint_, env_.options.security, env_.options.max_response_bytes,
                      {.opened = [this] { Handshake(); },
                       .received = [this](std::string f) { OnFrame(std::move(f)); },
-                      .closed = [this](const Error& error) { Drop(error); }});
+                      .closed = [this](const Error& error) { OnClosed(error); }});
 }
 
 void Link::Handshake() {
@@ -91,8 +91,10 @@ void Link::OnFrame(std::string frame) {
   protocol::Reader r(frame, 0, false);
   const std::int32_t id = r.Int32();
   if (in_flight_.empty() || !r.ok() || in_flight_.front().correlation_id != id) {
-    return Drop(MakeError(Code::kCorrupt, "broker " + ToString(endpoint_) +
-                                              ": an answer to no question that was asked"));
+    const Error error = MakeError(Code::kCorrupt, "broker " + ToString(endpoint_) +
+                                                      ": an answer to no question that was asked");
+    FailOldest(error);
+    return Drop(error);
   }
   const std::shared_ptr<Exchange> exchange = in_flight_.front().exchange;
   in_flight_.pop_front();
@@ -191,7 +193,21 @@ std::optional<Error> Link::Refuse(Exchange& exchange) const {
   return std::nullopt;
 }
 
-void Link::Drop(const Error& error) {
+void Link::OnClosed(const Error& error) {
+  // Too long an answer is the fault of the one question whose turn it was.
+  if (error.code == Code::kResourceExhausted) FailOldest(error);
+  Drop(error);
+}
+
+void Link::FailOldest(const Error& error) {
+  if (in_flight_.empty() || !in_flight_.front().exchange) return;
+  Finish(*in_flight_.front().exchange, error);
+  in_flight_.pop_front();
+}
+
+void Link::Drop(const Error& cause) {
+  Error error = cause;
+  if (state_ == State::kReady) error.code = Code::kUnavailable;
   const bool quiet_end = state_ == State::kReady && load() == 0;  // Brokers close idle connections.
   auto lost = std::exchange(in_flight_, {});
   auto unsent = std::exchange(waiting_, {});

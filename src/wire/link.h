@@ -68,7 +68,8 @@ class Link {
 
   /// Sends it as soon as may be. A connection that fails takes every request on it along.
   void Submit(std::shared_ptr<Exchange> exchange);
-  /// The broker answered nonsense: reconnects. Fails what is under way.
+  /// Gives up the connection, e.g. after an answer that makes no sense. What is under way fails as
+  /// kUnavailable, for it may go better on another one; before the handshake is done, with `error`.
   void Drop(const Error& error);
 
   const Endpoint& endpoint() const { return endpoint_; }
@@ -91,8 +92,10 @@ class Link {
   void Connect();
   void Handshake();
   void OnFrame(std::string frame);
+  void OnClosed(const Error& error);
   Status OnHandshake(const std::string& frame);
   void Pump();
+  void FailOldest(const Error& error);
   std::optional<Error> Refuse(Exchange& exchange) const;
   void Transmit(const protocol::Api& api, std::int16_t version,
                 const std::function<void(protocol::Writer&)>& encode,

@@ -68,8 +68,26 @@ Task<std::optional<Error>> Network::Carry(Call& call, LinkPtr link,
     call.unanswered = true;
     call.may_have_applied = true;
   }
-  if (error) error->effect = call.may_have_applied ? Effect::kUnknown : Effect::kNone;
+  if (error) error->effect = EffectOf(call);
   co_return error;
+}
+
+bool Network::NoteAnswer(Call& call, const Route& route, ErrorCode code, const protocol::Api& api) {
+  if (code == ErrorCode::kNone) return false;
+  const ErrorInfo info = Info(code);
+  if (api.changes && info.effect != Effect::kNone) call.may_have_applied = true;
+  if (!info.retriable) return false;
+  call.last = ToError(code, api.name);
+  // These come from the right one, who cannot do it yet.
+  const bool right_one =
+      code == ErrorCode::kConcurrentTransactions || code == ErrorCode::kCoordinatorLoadInProgress;
+  if (!right_one) Forget(route);
+  return true;
+}
+
+void Network::NoteFailure(Call& call, const Route& route, Error error) {
+  call.last = std::move(error);
+  Forget(route);
 }
 
 Task<bool> Network::Pause(Call& call) {
@@ -80,10 +98,11 @@ Task<bool> Network::Pause(Call& call) {
 }
 
 Error Network::GiveUp(const Call& call) const {
-  const Effect effect = call.may_have_applied ? Effect::kUnknown : Effect::kNone;
-  if (waits_.closed()) return MakeError(Code::kUnavailable, "the client was closed", effect);
+  if (waits_.closed()) {
+    return MakeError(Code::kUnavailable, "the client was closed", EffectOf(call));
+  }
   return MakeError(Code::kDeadlineExceeded, "gave up at the deadline: " + call.last.message,
-                   effect);
+                   EffectOf(call));
 }
 
 // ---- Whom to ask ------------------------------------------------------------------------------
@@ -112,16 +131,13 @@ Task<Result<LinkPtr>> Network::Find(Call& call, const Route& route) {
   for (const auto& topic : metadata->topics) {
     // A topic that brokers do not know is gone; any other reason passes.
     if (topic.error == ErrorCode::kNone || topic.error == ErrorCode::kLeaderNotAvailable) continue;
-    co_return ToError(topic.error, "topic " + topic.name);
+    co_return Refusal<protocol::Metadata>(topic.error, "topic " + topic.name);
   }
   co_return NotNow("partition " + ToString(partition) + " has no leader");
 }
 
-void Network::Forget(const Route& route, ErrorCode why) {
-  // The right one answered, but cannot do it yet.
-  if (why == ErrorCode::kConcurrentTransactions || why == ErrorCode::kCoordinatorLoadInProgress) {
-    return;
-  }
+/// The next attempt asks again who it is.
+void Network::Forget(const Route& route) {
   if (const auto* what = std::get_if<CoordinatorOf>(&route)) coordinators_.erase(*what);
   if (const auto* leader = std::get_if<LeaderOf>(&route)) ForgetLeader(leader->partition);
 }
@@ -135,7 +151,8 @@ Task<Result<BrokerAddress>> Network::FindCoordinator(Call& call, CoordinatorOf w
       co_await Ask(call, AnyBroker{}, std::move(request));
   if (!response.ok()) co_return response.error();
   if (response->error != ErrorCode::kNone) {
-    co_return ToError(response->error, "FindCoordinator of " + what.key, response->error_message);
+    co_return Refusal<protocol::FindCoordinator>(response->error, "FindCoordinator of " + what.key,
+                                                 response->error_message);
   }
   const protocol::Metadata::Broker& broker = response->broker;
   nodes_[broker.node_id] = {broker.host, static_cast<std::uint16_t>(broker.port)};

@@ -5,7 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <type_traits>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -27,6 +27,11 @@ struct Call {
   bool may_have_applied = false;  ///< An attempt may have had its effect, or may yet have it.
   Error last;                     ///< Why the last attempt failed.
 };
+
+/// What its attempts, all together, leave open.
+inline Effect EffectOf(const Call& call) {
+  return call.may_have_applied ? Effect::kUnknown : Effect::kNone;
+}
 
 /// Which versions an attempt may use; once one was sent, no later attempt uses another.
 struct Versions {
@@ -113,7 +118,10 @@ class Network {
  private:
   Task<Result<LinkPtr>> Find(Call& call, const Route& route);
   Task<std::optional<Error>> Carry(Call& call, LinkPtr link, std::shared_ptr<Exchange> exchange);
-  void Forget(const Route& route, ErrorCode why);
+  /// True if the answer settles nothing: it is then worth asking again.
+  bool NoteAnswer(Call& call, const Route& route, ErrorCode code, const protocol::Api& api);
+  void NoteFailure(Call& call, const Route& route, Error error);
+  void Forget(const Route& route);
   LinkPtr ToAny();
   void Learn(const protocol::Metadata::Response& metadata);
   void CloseUnused();
@@ -134,6 +142,15 @@ class Network {
 /// Whether another attempt may go better: a connection failed, or nobody is there to ask.
 inline bool IsTransient(const Error& error) { return error.code == Code::kUnavailable; }
 
+/// The Error for a broker's answer to `Request`, as ToError. What only asks has no effect, whatever
+/// the code may leave open.
+template <typename Request>
+Error Refusal(ErrorCode code, std::string_view what, std::string_view broker_message = {}) {
+  Error error = ToError(code, what, broker_message);
+  if (!Request::kApi.changes) error.effect = Effect::kNone;
+  return error;
+}
+
 template <typename Request>
 Task<Result<typename Request::Response>> Network::AskLink(Call& call, LinkPtr link,
                                                           const Request& request,
@@ -153,9 +170,9 @@ Task<Result<typename Request::Response>> Network::AskLink(Call& call, LinkPtr li
                      exchange->version >= Request::kApi.flexible_from);
   typename Request::Response response = Request::Decode(r);
   if (const Status status = r.Finish(Request::kApi.name); !status.ok()) {
-    call.may_have_applied |= Request::kApi.changes;
     link->Drop(status.error());
-    co_return status.error();
+    call.may_have_applied |= Request::kApi.changes;
+    co_return MakeError(Code::kCorrupt, status.error().message, EffectOf(call));
   }
   co_return std::move(response);
 }
@@ -170,27 +187,23 @@ Task<Result<typename Request::Response>> Network::Ask(Call& call, const Route& r
     if (link.ok()) {
       Result<typename Request::Response> response =
           co_await AskLink(call, *link, request, versions);
-      ErrorCode code = ErrorCode::kNetworkException;
       if (response.ok()) {
-        code = ErrorCode::kNone;
+        ErrorCode code = ErrorCode::kNone;
         if constexpr (requires { response->error; }) code = response->error;
-        const bool uncertain = code != ErrorCode::kNone && Info(code).effect != Effect::kNone;
-        if (Request::kApi.changes && uncertain) call.may_have_applied = true;
-        if (once || code == ErrorCode::kNone || !Info(code).retriable) co_return response;
-        call.last = ToError(code, Request::kApi.name);
+        const bool settled = !NoteAnswer(call, route, code, Request::kApi);
+        if (settled || once) co_return response;
       } else {
-        call.last = response.error();
+        NoteFailure(call, route, response.error());
+        if (once || !IsTransient(call.last)) break;
       }
-      Forget(route, code);
-      if (!response.ok() && (once || !IsTransient(call.last))) break;
     } else {
-      call.last = link.error();
+      NoteFailure(call, route, link.error());
       if (!IsTransient(call.last)) break;
     }
     const bool go_on = co_await Pause(call);
     if (!go_on) co_return GiveUp(call);
   }
-  call.last.effect = call.may_have_applied ? Effect::kUnknown : Effect::kNone;
+  call.last.effect = EffectOf(call);
   co_return call.last;
 }
 

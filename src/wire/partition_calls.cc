@@ -43,10 +43,11 @@ LeaderAnswers AllFail(const std::vector<TopicPartition>& partitions, const Error
 }
 
 /// A partition's error code, as an answer; `value` if there is none.
-LeaderAnswer ToAnswer(TopicPartition partition, ErrorCode code, std::int64_t value,
-                      const char* what) {
+template <typename Request>
+LeaderAnswer ToAnswer(TopicPartition partition, ErrorCode code, std::int64_t value = 0) {
   if (code == ErrorCode::kNone) return {std::move(partition), value};
-  Error error = ToError(code, std::string(what) + " of " + ToString(partition));
+  Error error =
+      Refusal<Request>(code, std::string(Request::kApi.name) + " of " + ToString(partition));
   return {std::move(partition), std::move(error), Info(code).retriable};
 }
 
@@ -61,7 +62,7 @@ void SettleMissing(const protocol::Metadata::Response& metadata, std::set<TopicP
       if (each.topic != topic.name || exist.contains(each.partition)) return false;
       const bool topic_failed = topic.error != ErrorCode::kNone;
       const ErrorCode code = topic_failed ? topic.error : ErrorCode::kUnknownTopicOrPartition;
-      settled.emplace(each, ToError(code, "partition " + ToString(each)));
+      settled.emplace(each, Refusal<protocol::Metadata>(code, "partition " + ToString(each)));
       return true;
     });
   }
@@ -147,7 +148,7 @@ Task<LeaderAnswers> AskOneLeader(Network& network, Call& call, std::int32_t node
     const TopicPartition name{partition.topic, partition.partition};
     // An answer that was not asked for counts for nothing; one that is missing, as an error.
     if (std::erase(partitions, name) == 0) continue;
-    answers.push_back(ToAnswer(name, partition.error, value_of(partition), Request::kApi.name));
+    answers.push_back(ToAnswer<Request>(name, partition.error, value_of(partition)));
   }
   const Error missing =
       MakeError(Code::kCorrupt, std::string(Request::kApi.name) + " left out a partition",
@@ -177,7 +178,7 @@ LeaderAnswer FindOpenTxn(const protocol::DescribeProducers::Partition& described
                          const MarkerWrite& write, std::int64_t evidence) {
   TopicPartition name{described.topic, described.partition};
   if (described.error != ErrorCode::kNone) {
-    return ToAnswer(std::move(name), described.error, 0, "DescribeProducers");
+    return ToAnswer<protocol::DescribeProducers>(std::move(name), described.error);
   }
   for (const auto& producer : described.producers) {
     const bool open = producer.txn_start_offset >= 0 && producer.txn_start_offset <= evidence;
@@ -297,7 +298,9 @@ Task<Result<MarkerAnswer>> FindMarker(Network& network, Call& call, MarkerQuery 
     if (response->error == ErrorCode::kOffsetOutOfRange) {
       co_return Answer(Kind::kOffsetOutOfRange, at);
     }
-    if (response->error != ErrorCode::kNone) co_return ToError(response->error, what);
+    if (response->error != ErrorCode::kNone) {
+      co_return Refusal<protocol::Fetch>(response->error, what);
+    }
     const auto scanned = protocol::ScanRecords(response->records);
     if (!scanned.ok()) {
       co_return MakeError(Code::kCorrupt, what + ": " + scanned.error().message);

@@ -36,7 +36,7 @@ Task<Result<protocol::ListTransactions::Response>> ListAt(Network& network, Call
   const Route route = NodeId{node};
   auto response = co_await network.Ask(call, route, std::move(request));
   if (response.ok() && response->error != ErrorCode::kNone) {
-    co_return ToError(response->error, "ListTransactions");
+    co_return Refusal<protocol::ListTransactions>(response->error, "ListTransactions");
   }
   co_return response;
 }
@@ -67,7 +67,7 @@ Task<Result<ProducerIdentity>> InitProducerId(Network& network, Call& call, Tran
   if (!response.ok()) co_return response.error();
   if (response->error != ErrorCode::kNone) {
     Error error = ToError(response->error, "InitProducerId of " + id.get());
-    if (call.may_have_applied) error.effect = Effect::kUnknown;
+    error.effect = EffectOf(call);
     co_return error;
   }
   co_return ProducerIdentity{ProducerId(response->producer_id),
@@ -112,7 +112,8 @@ Task<Result<txn::TxnDescription>> DescribeTransaction(Network& network, Call& ca
   txn::TxnDescription description;
   if (response->error == ErrorCode::kTransactionalIdNotFound) co_return description;
   if (response->error != ErrorCode::kNone) {
-    co_return ToError(response->error, "DescribeTransactions of " + id.get());
+    co_return Refusal<protocol::DescribeTransactions>(response->error,
+                                                      "DescribeTransactions of " + id.get());
   }
   if (response->transactional_id != id.get()) {
     co_return MakeError(Code::kCorrupt, "DescribeTransactions of " + id.get() +

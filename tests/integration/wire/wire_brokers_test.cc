@@ -370,8 +370,7 @@ TEST_P(WireBrokersTest, ACallOutlivesABrokersRestart) {
 INSTANTIATE_TEST_SUITE_P(Kafka, WireBrokersTest, ::testing::ValuesIn(Versions()),
                          [](const auto& p) { return p.param == "3.9.1" ? "v3_9_1" : "v4_4_0"; });
 
-// ---- Clusters of their own
-// -------------------------------------------------------------------------
+// ---- Clusters of their own --------------------------------------------------------------------
 
 TEST(WireClusterTest, AWipedClusterIsRefusedOnceItIsPinned) {
   KafkaCluster cluster({.topics = {"t"}});

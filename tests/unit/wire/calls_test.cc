@@ -28,8 +28,7 @@ class TwoBrokersTest : public ClientTest {
   std::unique_ptr<Client> client_;
 };
 
-// ---- Transactions
-// ----------------------------------------------------------------------------------
+// ---- Transactions -----------------------------------------------------------------------------
 
 TEST_F(ClientTest, AnUnknownIdIsAnAnswer) {
   FakeBroker broker;
@@ -151,8 +150,7 @@ TEST_F(ListTransactionsTest, TellsWhichPartOfTheLogNobodyLists) {
   EXPECT_NE(listing->failures[0].error.message.find("__transaction_state-1"), std::string::npos);
 }
 
-// ---- The cluster
-// -----------------------------------------------------------------------------------
+// ---- The cluster ------------------------------------------------------------------------------
 
 TEST_F(TwoBrokersTest, FactsComeFromEveryBroker) {
   one_.metadata_version_max = 29;
@@ -219,8 +217,7 @@ TEST_F(TwoBrokersTest, TheLeastMaximumTimeoutCounts) {
   EXPECT_EQ(*timeout, 60s);
 }
 
-// ---- Partitions
-// ------------------------------------------------------------------------------------
+// ---- Partitions -------------------------------------------------------------------------------
 
 /// Answers ListOffsets: a code, or else an offset, a partition.
 FakeBroker::Handler OffsetsHandler(std::map<TopicPartition, std::vector<std::int64_t>> answers) {
@@ -527,8 +524,7 @@ TEST_F(WriteTxnMarkersTest, WritesNothingIntoALaterTransaction) {
   EXPECT_TRUE(one_.requests(ApiKey::kWriteTxnMarkers).empty());
 }
 
-// ---- Groups
-// ----------------------------------------------------------------------------------------
+// ---- Groups -----------------------------------------------------------------------------------
 
 class DescribeGroupTest : public ClientTest {
  protected:

@@ -143,6 +143,33 @@ TEST_F(ClientTest, TheCoordinatorIsRemembered) {
   EXPECT_EQ(broker.requests(ApiKey::kFindCoordinator).size(), 1U);
 }
 
+TEST_F(ClientTest, AMoveIsNotForgottenByACallThatAsksOnce) {
+  FakeBroker broker;
+  CoordinatedBy(broker, broker);
+  AnswerEndTxn(broker, {ErrorCode::kNotCoordinator, ErrorCode::kNone});
+  const auto client = Connect(broker);
+  const auto moved = StartEndTxn(*client, CommitOf("x"), kLong, Attempts::kOnce).Get();
+  ASSERT_TRUE(moved.ok()) << ToString(moved.error());
+  EXPECT_EQ(moved->error, ErrorCode::kNotCoordinator);
+  ASSERT_TRUE(StartEndTxn(*client, CommitOf("x"), kLong, Attempts::kOnce).Get().ok());
+  EXPECT_EQ(broker.requests(ApiKey::kFindCoordinator).size(), 2U);
+}
+
+/// A broker that has just come back may be missing in what others say of the cluster.
+TEST_F(ClientTest, ACoordinatorThatMetadataLeaveOutIsLookedUpAgain) {
+  FakeBroker one(1);
+  FakeBroker two(2);
+  one.cluster = two.cluster = {&one};
+  CoordinatedBy(one, two);
+  CoordinatedBy(two, two);
+  AnswerDescribe(two);
+  Client client(io(), Options({&one}));
+  for (int i = 0; i < 2; ++i) {
+    const auto description = StartDescribe(client, "x").Get();
+    ASSERT_TRUE(description.ok()) << ToString(description.error());
+  }
+}
+
 TEST_F(ClientTest, AnswersThatSettleNothingAreAskedAgainOfTheSameBroker) {
   FakeBroker broker;
   CoordinatedBy(broker, broker);
@@ -178,8 +205,7 @@ TEST_F(ClientTest, OnceMeansOneLostConnection) {
   EXPECT_EQ(broker.requests(ApiKey::kEndTxn).size(), 1U);
 }
 
-// ---- Deadlines and effects
-// -----------------------------------------------------------------------
+// ---- Deadlines and effects --------------------------------------------------------------------
 
 TEST_F(ClientTest, AnUnansweredEndTxnMayHaveHappened) {
   FakeBroker broker;
@@ -329,8 +355,7 @@ TEST_F(ClientTest, NoAddressIsInvalid) {
   }
 }
 
-// ---- Answers that make no sense
-// --------------------------------------------------------------------
+// ---- Answers that make no sense ---------------------------------------------------------------
 
 TEST_F(ClientTest, NonsenseIsCorruptAndTheConnectionIsDropped) {
   FakeBroker broker;
@@ -378,8 +403,33 @@ TEST_F(ClientTest, AnAnswerBeyondTheLimitIsRefused) {
   EXPECT_EQ(description.error().code, Code::kResourceExhausted);
 }
 
-// ---- Versions
-// --------------------------------------------------------------------------------------
+TEST_F(ClientTest, AQuestionWhoseAnswerIsTooLongFailsAlone) {
+  FakeBroker broker;
+  CoordinatedBy(broker, broker);
+  broker.Handle(ApiKey::kDescribeTransactions, [](const FakeRequest& request, Writer& w) {
+    protocol::Reader r = request.Read();
+    const std::string id = r.Array([&] { return r.String(); }).at(0);
+    WriteDescription(w, id, id == "long" ? std::string(2000, 'x') : "Ongoing");
+    return true;
+  });
+  ClientOptions options = Options({&broker});
+  options.max_response_bytes = 1000;
+  options.max_connections = 1;
+  Client client(io(), options);
+  for (const char* id : {"short", "warm"}) ASSERT_TRUE(StartDescribe(client, id).Get().ok());
+  broker.Hold(ApiKey::kDescribeTransactions);
+  auto too_long = StartDescribe(client, "long");
+  ASSERT_TRUE(broker.AwaitRequests(ApiKey::kDescribeTransactions, 3));
+  auto innocent = StartDescribe(client, "short");
+  ASSERT_TRUE(broker.AwaitRequests(ApiKey::kDescribeTransactions, 4));
+  broker.Release(ApiKey::kDescribeTransactions);
+  const auto refused = too_long.Get();
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, Code::kResourceExhausted);
+  EXPECT_TRUE(innocent.Get().ok());
+}
+
+// ---- Versions ---------------------------------------------------------------------------------
 
 TEST_F(ClientTest, Tv1TakesTheHighestCommonVersionUpToFour) {
   for (const auto& [offered, taken] : {std::pair(0, 0), {1, 1}, {3, 3}, {4, 4}, {5, 4}, {9, 4}}) {
@@ -447,8 +497,7 @@ TEST_F(ClientTest, ABrokerThatIsTooOldIsNamed) {
   EXPECT_NE(description.error().message.find("too old"), std::string::npos);
 }
 
-// ---- Which cluster it is
-// ---------------------------------------------------------------------------
+// ---- Which cluster it is ----------------------------------------------------------------------
 
 TEST_F(ClientTest, NothingIsSentToAnotherClusterThanThePinnedOne) {
   FakeBroker broker;
