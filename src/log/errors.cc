@@ -35,7 +35,7 @@ Error DiskFailed(const std::filesystem::path& folder, std::string_view doing,
                                            "start again");
 }
 
-/// RocksDB keeps errno only as text.
+/// RocksDB keeps errno only as text, and wraps it into other failures.
 bool Mentions(const std::string& text, int error_number) {
   return text.find(std::strerror(error_number)) != std::string::npos;
 }
@@ -60,10 +60,10 @@ Error FromRocks(const std::filesystem::path& folder, std::string_view doing,
                 const rocksdb::Status& status) {
   const std::string text = status.ToString();
   if (status.IsNoSpace() || Mentions(text, EDQUOT)) return DiskFull(folder, doing);
+  for (const int denied : {EACCES, EPERM, EROFS}) {
+    if (Mentions(text, denied)) return PermissionDenied(folder, doing, text);
+  }
   if (status.IsIOError()) {
-    for (const int denied : {EACCES, EPERM, EROFS}) {
-      if (Mentions(text, denied)) return PermissionDenied(folder, doing, text);
-    }
     if (text.find("/LOCK:") != std::string::npos || text.find("lock hold") != std::string::npos) {
       return MakeError(Code::kFailedPrecondition,
                        Prefix(folder, doing) + text +

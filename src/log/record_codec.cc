@@ -228,6 +228,7 @@ std::string Encode(const Start& start) {
   proto::Record record = NewRecord();
   record.mutable_start()->set_incarnation(start.incarnation.get());
   record.mutable_start()->set_started_at_ms(start.started_at.ms);
+  record.mutable_start()->set_superseded(start.superseded);
   return record.SerializeAsString();
 }
 
@@ -312,7 +313,7 @@ Result<Start> Decode(std::string_view bytes, std::string_view where) {
   if (!record.ok()) return record.error();
   if (record->start().incarnation() == 0) return Corrupt(where, "incarnation 0");
   return Start{Incarnation(record->start().incarnation()),
-               WallTime{record->start().started_at_ms()}};
+               WallTime{record->start().started_at_ms()}, record->start().superseded()};
 }
 
 template <>

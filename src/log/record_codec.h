@@ -42,6 +42,12 @@ struct Identity {
 struct Start {
   Incarnation incarnation;
   WallTime started_at;
+  std::string superseded;  ///< Not empty: why the log is refused from now on.
+};
+
+/// The log is an older copy: written into the record of its latest start.
+struct Superseded {
+  std::string why;
 };
 
 /// What was forgotten so far; never steps back (rule M19).

@@ -67,6 +67,10 @@ void RocksDecisionLog::StoreBinding(ClusterName cluster, KafkaClusterId id,
   Enqueue(log::Binding{std::move(cluster), std::move(id)}, true, std::move(done));
 }
 
+void RocksDecisionLog::StoreSuperseded(std::string why, coordinator::Callback<Status> done) {
+  Enqueue(Superseded{std::move(why)}, true, std::move(done));
+}
+
 std::optional<KafkaClusterId> RocksDecisionLog::Binding(const ClusterName& cluster) const {
   return store_->Binding(cluster);
 }
@@ -143,6 +147,7 @@ Status RocksDecisionLog::Add(const What& what) {
   if (const auto* batch = std::get_if<BatchId>(&what)) return store_->AddAcknowledgement(*batch);
   if (const auto* decision = std::get_if<txn::Decision>(&what)) return store_->Add(*decision);
   if (const auto* binding = std::get_if<log::Binding>(&what)) return store_->Add(*binding);
+  if (const auto* superseded = std::get_if<Superseded>(&what)) return store_->Add(*superseded);
   return store_->Add(std::get<coordinator::Completion>(what));
 }
 

@@ -52,6 +52,7 @@ class RocksDecisionLog final : public coordinator::DecisionLog {
   void StoreAcknowledgement(BatchId batch, coordinator::Callback<Status> done) override;
   void StoreBinding(ClusterName cluster, KafkaClusterId id,
                     coordinator::Callback<Status> done) override;
+  void StoreSuperseded(std::string why, coordinator::Callback<Status> done) override;
 
   std::optional<KafkaClusterId> Binding(const ClusterName& cluster) const override;
   Result<std::optional<txn::Decision>> Find(const GlobalTxnId& txn) const override;
@@ -62,7 +63,8 @@ class RocksDecisionLog final : public coordinator::DecisionLog {
 
   using SteadyTime = std::chrono::steady_clock::time_point;
   /// An acknowledgement is queued as the number of its batch.
-  using What = std::variant<txn::Decision, coordinator::Completion, BatchId, log::Binding>;
+  using What =
+      std::variant<txn::Decision, coordinator::Completion, BatchId, log::Binding, Superseded>;
   struct Append {
     What what;
     coordinator::Callback<Status> done;
@@ -108,7 +110,8 @@ class RocksDecisionLog final : public coordinator::DecisionLog {
 ///   kNotFound            no such folder (or no parent to make it in), or no log and none wanted
 ///   kInvalidArgument     not a folder, or it holds something else
 ///   kPermissionDenied    the folder, or a file in it, may not be read or written
-///   kFailedPrecondition  in use (the message names the pid), or written by a newer version
+///   kFailedPrecondition  in use (the message names the pid), written by a newer version, or found
+///                        to be an older copy (StoreSuperseded)
 ///   kResourceExhausted   the disk is full
 ///   kCorrupt             damaged: nothing is dropped to make it open
 ///   kUnavailable         another I/O error

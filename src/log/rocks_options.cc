@@ -55,6 +55,7 @@ rocksdb::Options RocksOptions(rocksdb::Env* env) {
                                                     /*deletion_trigger=*/2048,
                                                     /*deletion_ratio=*/0.5));
   options.manifest_preallocation_size = 64 * 1024;
+  options.max_file_opening_threads = 1;
   options.skip_stats_update_on_db_open = true;
 
   options.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;

@@ -96,6 +96,11 @@ Status Store::Add(const log::Binding& binding) {
   return {};
 }
 
+Status Store::Add(const Superseded& superseded) {
+  batch_.Put(keys::kStart, Encode(Start{recovered_.incarnation, clock_.WallNow(), superseded.why}));
+  return {};
+}
+
 Status Store::Write() {
   if (batch_.Count() == 0) return {};  // All of it was durable before.
   if (kept_changed_) batch_.Put(keys::kKept, Encode(kept_));
@@ -157,10 +162,10 @@ std::unique_ptr<rocksdb::Iterator> Store::NewIterator() const {
 }
 
 Error Store::InFolder(const Error& error) const {
-  if (error.code == Code::kCorrupt && error.message.find(path_.string()) == std::string::npos) {
-    return Damaged(path_, error.message);
-  }
-  return error;
+  if (error.message.find(path_.string()) != std::string::npos) return error;
+  if (error.code == Code::kCorrupt) return Damaged(path_, error.message);
+  return MakeError(error.code, "decision log '" + path_.string() + "': " + error.message,
+                   error.effect);
 }
 
 Error Store::WriteFailed(const rocksdb::Status& status) const {

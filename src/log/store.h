@@ -45,6 +45,7 @@ class Store {
   Status Add(const coordinator::Completion& completion);
   Status AddAcknowledgement(BatchId batch);
   Status Add(const Binding& binding);
+  Status Add(const Superseded& superseded);
   std::size_t added_bytes() const { return batch_.GetDataSize(); }
 
   /// Writes what was added, atomically; durable on return. Blocking: a sync of the disk. Fails with

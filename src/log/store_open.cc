@@ -139,6 +139,10 @@ Status Store::RecoverMeta() {
 
   const auto start = GetMeta<Start>(keys::kStart);
   if (!start.ok()) return start.error();
+  if (start->has_value() && !(*start)->superseded.empty()) {
+    return MakeError(Code::kFailedPrecondition,
+                     "it is refused since an earlier start: " + (*start)->superseded);
+  }
   const std::uint64_t last = start->has_value() ? (*start)->incarnation.get() : 0;
   recovered_.incarnation = Incarnation(last + 1);
 
@@ -213,7 +217,7 @@ Status Store::StartIncarnation() {
   rocksdb::WriteOptions synced;
   synced.sync = true;
   const rocksdb::Status status =
-      db_->Put(synced, keys::kStart, Encode(Start{recovered_.incarnation, clock_.WallNow()}));
+      db_->Put(synced, keys::kStart, Encode(Start{recovered_.incarnation, clock_.WallNow(), {}}));
   if (!status.ok()) return FromRocks(path_, "writing the number of this start", status);
   return {};
 }

@@ -452,5 +452,25 @@ TEST_F(DecisionLogTest, AFullQueueTakesNoMoreAndSaysSo) {
   EXPECT_TRUE(StoreNow(*log_, DecisionOf(4)).ok());
 }
 
+TEST(SupersededTest, AnOlderCopyIsRefusedAtEveryLaterOpening) {
+  TempDir dir;
+  const FakeClock clock;
+  const OpenOptions options{.path = dir.data(), .clock = &clock};
+  {
+    auto log = Open(options);
+    ASSERT_TRUE(log.ok()) << log.error().message;
+    Answers answers;
+    (*log)->StoreSuperseded("another start of it went on", answers.Expect(1));
+    answers.Wait(1);
+  }
+  for (int opening = 0; opening < 3; ++opening) {
+    const auto log = Open(options);
+    ASSERT_FALSE(log.ok());
+    EXPECT_EQ(log.error().code, Code::kFailedPrecondition);
+    EXPECT_NE(log.error().message.find("another start of it went on"), std::string::npos)
+        << log.error().message;
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::log
