@@ -81,6 +81,10 @@ Result<std::unique_ptr<log::RocksDecisionLog>> OpenLog(const Config& config,
   return log::Open(options);
 }
 
+bool IsLoopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
 /// Whoever reads the file never sees half of it.
 Status WritePortFile(const std::string& path, std::uint16_t port) {
   const std::string fresh = path + ".new";
@@ -209,6 +213,10 @@ int Serve(const Config& config, const CommandLine& options) {
       return Fatal(kExitUsage, status.error().message);
     }
   }
+  if (!IsLoopback(address.host)) {
+    spdlog::warn("{} is served in plain text and without log-in: to whoever can reach it",
+                 ToString(address));
+  }
   spdlog::info("lockstepd {} serving on {}", kVersion, ToString(address));
   std::cout << "serving on " << ToString(address) << std::endl;
   return lifecycle.Run(daemon);
@@ -234,6 +242,8 @@ int RunLockstepd(const CommandLine& options) {
   if (options.check_config) return std::cout << options.config << ": correct\n", kExitOk;
 
   const auto& config = std::get<Config>(loaded);
+  // Whoever reads our output may go away.
+  std::signal(SIGPIPE, SIG_IGN);
   SetUpLogging(config.log_level);
   if (Status status = ArmFailpoints(options.failpoints); !status.ok()) {
     return Fatal(kExitUsage, status.error().message);

@@ -30,6 +30,7 @@ class FakeLog final : public coordinator::DecisionLog {
   void StoreAcknowledgement(BatchId batch, coordinator::Callback<Status> done) override;
   void StoreBinding(ClusterName cluster, KafkaClusterId id,
                     coordinator::Callback<Status> done) override;
+  void StoreSuperseded(std::string why, coordinator::Callback<Status> done) override;
   std::optional<KafkaClusterId> Binding(const ClusterName&) const override { return std::nullopt; }
   Result<std::optional<txn::Decision>> Find(const GlobalTxnId& txn) const override;
   WallTime Horizon() const override { return WallTime{}; }
@@ -66,7 +67,7 @@ class FakeCluster final : public coordinator::Cluster {
 
   const ClusterName& name() const override { return name_; }
   coordinator::ClusterStatus status() const override;
-  void Start(std::vector<TransactionalId>) override {}
+  void Start(std::vector<TransactionalId>, coordinator::Callback<std::string>) override {}
   void FencePending(TransactionalId) override {}
   std::unique_ptr<coordinator::Participant> NewParticipant() override;
   void Describe(const txn::ParticipantName& name,
