@@ -65,7 +65,11 @@ Status Coordinator::Start() {
     }
     for (const txn::Decision& decision : recovered.incomplete) TakeUp(decision);
   });
-  for (const auto& [name, cluster] : clusters_) cluster->Start(std::move(pending[name]));
+  for (const auto& [name, cluster] : clusters_) {
+    cluster->Start(std::move(pending[name]), [this](std::string why) {
+      executor_.Post([this, why = std::move(why)] { OnSuperseded(why); });
+    });
+  }
   return {};
 }
 
@@ -323,6 +327,10 @@ void Coordinator::Finish(const GlobalTxnId& id, GlobalTxnState state, const Refu
   if (txn.expiry) executor_.Cancel(*txn.expiry);
   buffered_bytes_ -= txn.bytes;
   txn.view.branches = ViewOf(txn).branches;
+  if (state == GlobalTxnState::kAborted) {
+    // Presumed abort: true of every branch already, whether its broker has heard of it or not.
+    for (BranchView& branch : txn.view.branches) branch.outcome = txn::ParticipantOutcome::kAborted;
+  }
   txn.view.state = state;
   txn.view.refusal = why;
   Remember(txn.view);
@@ -340,10 +348,23 @@ void Coordinator::OnDone(BatchRunner& runner) {
 
 void Coordinator::OnLogFailed(const Error& error) {
   if (failed_) return;
-  failed_ = MakeError(Code::kUnavailable,
+  RefuseAll(MakeError(Code::kUnavailable,
                       "the decision log failed (" + error.message +
                           "): the outcome is unknown until lockstepd has restarted; ask again",
-                      Effect::kUnknown);
+                      Effect::kUnknown));
+  on_fatal_(*failed_);
+}
+
+void Coordinator::OnSuperseded(const std::string& why) {
+  if (failed_) return;
+  RefuseAll(MakeError(Code::kUnavailable, why, Effect::kUnknown));
+  // Durable before the process ends: a supervisor that starts it again must not get further.
+  log_.StoreSuperseded(why,
+                       [this](const Status&) { executor_.Post([this] { on_fatal_(*failed_); }); });
+}
+
+void Coordinator::RefuseAll(Error error) {
+  failed_ = std::move(error);
   for (auto& [id, txn] : open_) {
     for (Waiter& waiter : txn.waiters) {
       if (waiter.timer) executor_.Cancel(*waiter.timer);
@@ -351,7 +372,6 @@ void Coordinator::OnLogFailed(const Error& error) {
     }
     txn.waiters.clear();
   }
-  on_fatal_(*failed_);
 }
 
 // ---- Views

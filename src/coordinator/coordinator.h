@@ -82,12 +82,13 @@ struct CommitOptions {
 /// not block. An OK from Commit or Abort carries an outcome, also ABORTED: errors are for calls.
 ///
 /// Errors common to all that take an id: kInvalidArgument (not an id of ours by its form),
-/// kNotFound (another log's id, or an outcome no longer kept). After the log failed every call gets
-/// kUnavailable with effect Unknown: OUTCOME_UNKNOWN, ask the next incarnation.
+/// kNotFound (another log's id, or an outcome no longer kept). After the log failed, or was found
+/// to be an older copy, every call gets kUnavailable with effect Unknown: OUTCOME_UNKNOWN, ask the
+/// instance that comes after this one.
 class Coordinator : private BatchRunner::Listener {
  public:
   /// Every cluster that a transaction may name. `on_fatal` is called once, on the executor, when
-  /// the log failed: the process must exit.
+  /// the log failed or is an older copy: the process must exit.
   Coordinator(CoordinatorOptions options, Executor& executor, const Clock& clock, DecisionLog& log,
               std::vector<Cluster*> clusters, Callback<Error> on_fatal);
   /// Only when nothing will call back any more: executor stopped, clusters stopped.
@@ -156,6 +157,11 @@ class Coordinator : private BatchRunner::Listener {
   void OnOutcome(BatchRunner& runner, txn::GlobalTxnState outcome) override;
   void OnDone(BatchRunner& runner) override;
   void OnLogFailed(const Error& error) override;
+
+  /// A cluster found that the log is an older copy: see Cluster::Start.
+  void OnSuperseded(const std::string& why);
+  /// From now on every call, and everyone who waits, gets this.
+  void RefuseAll(Error error);
 
   /// Runs `task` on the executor, or `refuse` with the error if the log failed.
   void Post(std::function<void()> task, std::function<void(const Error&)> refuse);

@@ -81,6 +81,10 @@ class DecisionLog {
   /// Binds a configured name to a Kafka cluster id. Synced at once. Replaces an older binding.
   virtual void StoreBinding(ClusterName cluster, KafkaClusterId id, Callback<Status> done) = 0;
 
+  /// This log is an older copy of one that went on without it: every later opening refuses, saying
+  /// `why`. Synced at once.
+  virtual void StoreSuperseded(std::string why, Callback<Status> done) = 0;
+
   /// The binding that is durable now. Blocking, memory only.
   virtual std::optional<KafkaClusterId> Binding(const ClusterName& cluster) const = 0;
   /// The decision that covers a transaction: completed ones too, until forgotten. Blocking: may
@@ -149,8 +153,12 @@ class Cluster {
 
   /// Connects, checks the Kafka cluster id against the log's binding (binding it at first sight),
   /// fences the lanes of earlier incarnations except the ids in `pending` (their decisions come
-  /// first), then opens its own lanes. Goes on in the background until Stop.
-  virtual void Start(std::vector<TransactionalId> pending) = 0;
+  /// first), then opens its own lanes. Goes on in the background for as long as it lives.
+  ///
+  /// `superseded` is called, in words for people, if the cluster holds lanes of this log that this
+  /// start has not opened and no earlier one can have: the log is an older copy. What others
+  /// decided is unknown to it, so nothing may be fenced, and nothing more decided, by this process.
+  virtual void Start(std::vector<TransactionalId> pending, Callback<std::string> superseded) = 0;
   /// A pending id of an earlier incarnation is durably settled: fence it too (InitProducerId).
   virtual void FencePending(TransactionalId id) = 0;
 
@@ -168,7 +176,7 @@ class Cluster {
   /// For each piece of evidence, the first marker of the producer at or after it.
   virtual void ReadMarkers(const txn::PreparedParticipant& participant,
                            Callback<Result<std::vector<txn::MarkerFound>>> done) = 0;
-  /// The partitions whose last stable offset has not passed the evidence.
+  /// The partitions on which no COMMIT marker stands after the evidence.
   virtual void CheckMarkers(const txn::PreparedParticipant& participant,
                             Callback<Result<std::vector<txn::TopicPartition>>> done) = 0;
   /// Writes the missing COMMIT markers (raw WriteTxnMarkers). Needs ClusterAction or Alter.

@@ -60,7 +60,9 @@ void KafkaCluster::MakeParts() {
 
 KafkaCluster::~KafkaCluster() { pool_->Stop(); }
 
-void KafkaCluster::Start(std::vector<TransactionalId> pending) {
+void KafkaCluster::Start(std::vector<TransactionalId> pending,
+                         coordinator::Callback<std::string> superseded) {
+  superseded_ = std::move(superseded);
   pending_.insert(pending.begin(), pending.end());
   bound_ = ports_.log.Binding(config_.name);
   // From the first request on no other cluster is talked to: what is in doubt is resolved at once,
@@ -129,7 +131,6 @@ void KafkaCluster::Identify(const KafkaClusterId& id) {
   }
   if (!bound_) return Bind(id);
   if (serving_) return Serve();
-  if (listed_) return OnFenceProgress();
   AskTimeout();
 }
 
@@ -189,11 +190,7 @@ void KafkaCluster::OnListed(const Result<wire::TransactionListing>& listing) {
     const auto lane = ParseLaneId(listed.transactional_id);
     if (!lane || lane->log != log_id_) continue;
     if (lane->incarnation >= incarnation_) {
-      return Refuse("the data folder is older than what this cluster holds: lane " +
-                    listed.transactional_id.get() + " was opened by start " +
-                    std::to_string(lane->incarnation.get()) + " of it, and this is start " +
-                    std::to_string(incarnation_.get()) +
-                    ". It is a copy, or was restored: start with the newest data folder");
+      return OnSuperseded(listed.transactional_id, *lane);
     }
     // Empty: nothing was written, or it is fenced already.
     const bool open = listed.state != txn::KafkaTxnState::kEmpty;
@@ -205,6 +202,18 @@ void KafkaCluster::OnListed(const Result<wire::TransactionListing>& listing) {
   for (TransactionalId& id : older) fencer_->Fence(std::move(id));
   fencer_->Open(transaction_timeout_);
   OnFenceProgress();
+}
+
+void KafkaCluster::OnSuperseded(const TransactionalId& id, const LaneId& lane) {
+  const std::string why = "the data folder is older than what cluster '" + config_.name.get() +
+                          "' holds: lane " + id.get() + " was opened by start " +
+                          std::to_string(lane.incarnation.get()) +
+                          " of this log, and this is start " + std::to_string(incarnation_.get()) +
+                          ". It is a copy, or was restored: start with the newest data folder; if "
+                          "that is lost, with an "
+                          "empty one";
+  Refuse(why);
+  superseded_(why);
 }
 
 void KafkaCluster::OnFenceProgress() {

@@ -13,6 +13,7 @@
 #include "kafka/cluster_registry.h"
 #include "kafka/fencer.h"
 #include "kafka/lane_env.h"
+#include "kafka/lane_id.h"
 #include "kafka/lane_pool.h"
 #include "kafka/log_bridge.h"
 #include "kafka/settings.h"
@@ -48,7 +49,8 @@ class KafkaCluster : public coordinator::Cluster,
 
   const ClusterName& name() const override { return config_.name; }
   coordinator::ClusterStatus status() const override;
-  void Start(std::vector<TransactionalId> pending) override;
+  void Start(std::vector<TransactionalId> pending,
+             coordinator::Callback<std::string> superseded) override;
   void FencePending(TransactionalId id) override;
   std::unique_ptr<coordinator::Participant> NewParticipant() override;
 
@@ -76,6 +78,7 @@ class KafkaCluster : public coordinator::Cluster,
   void OnTimeout(const Result<std::chrono::milliseconds>& maximum);
   void ListOlderLanes();
   void OnListed(const Result<wire::TransactionListing>& listing);
+  void OnSuperseded(const TransactionalId& id, const LaneId& lane);
   void OnFenceProgress();
   void Serve();
   /// The step failed, or all is done for now: probe again later.
@@ -118,6 +121,7 @@ class KafkaCluster : public coordinator::Cluster,
   std::chrono::milliseconds transaction_timeout_{0};
   bool check_markers_ = false;
   std::set<TransactionalId> pending_;
+  coordinator::Callback<std::string> superseded_;
 
   mutable std::mutex mutex_;
   coordinator::ClusterStatus status_;  // A copy for other threads. Guarded by mutex_.

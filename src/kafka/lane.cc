@@ -1,5 +1,7 @@
 #include "kafka/lane.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -105,7 +107,8 @@ Status Lane::TryRenew() {
   if (id_spoiled_ || !producer_->ledger().Of(TxnApi::kInitProducerId).settled()) {
     // An InitProducerId without an answer may still arrive, and would then abort a transaction of
     // ours, perhaps a decided one. Nothing is open on the id now: leave it, and take another.
-    return LeaveId();
+    LeaveId();
+    return TryRenew();
   }
   if (Status status = BindIdentity(); !status.ok()) return status;
   if (FailpointHit(Failpoint::kLaneAfterInit, env_.tag())) return AtFailpoint();
@@ -116,13 +119,14 @@ Status Lane::TryRenew() {
   return {};
 }
 
-Error Lane::LeaveId() {
+void Lane::LeaveId() {
   DropProducer();
   id_spoiled_ = false;
   const TransactionalId next = env_.next_id();
+  spdlog::warn("cluster {}: an InitProducerId of {} was not answered: its lane goes on as {}",
+               env_.tag(), id().get(), next.get());
   const std::lock_guard lock(mutex_);
-  return MakeError(Code::kUnavailable, "going on as " + next.get() + ": an InitProducerId of " +
-                                           std::exchange(id_, next).get() + " was not answered");
+  id_ = next;
 }
 
 Status Lane::InitTransactions() {

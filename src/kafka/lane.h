@@ -72,7 +72,7 @@ class Lane {
 
   void Renew();
   Status TryRenew();
-  Error LeaveId();
+  void LeaveId();
   Status InitTransactions();
   Status BindIdentity();
   void DropProducer();

@@ -77,7 +77,10 @@ void LanePool::Retire(Lane& lane) {
   retired_.push_back(std::move(slot->second.lane));
   slots_.erase(slot);
   changed_();
-  Serve();
+  // Later, and not at all if the executor has stopped: then this is the process going down.
+  executor_.Post([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->Serve();
+  });
 }
 
 void LanePool::Touch(const TransactionalId& id) {

@@ -52,7 +52,7 @@ txn::Vote Preparation::Run() {
   for (const auto step :
        {&Preparation::CheckWork, &Preparation::CheckTopics, &Preparation::Begin,
         &Preparation::WriteRecords, &Preparation::AwaitReports, &Preparation::WriteOffsets,
-        &Preparation::AskBroker, &Preparation::FindEvidence}) {
+        &Preparation::AskBroker, &Preparation::FindEvidence, &Preparation::CheckAnswered}) {
     if (Step refusal = (this->*step)()) {
       txn::Vote no;
       no.kind = txn::Vote::Kind::kNo;
@@ -258,6 +258,18 @@ Preparation::Step Preparation::FindEvidence() {
       if (!end.offset.ok()) return Refuse(end.offset.error(), ToString(end.partition));
       evidence_.push_back({end.partition, *end.offset});
     }
+  }
+  return std::nullopt;
+}
+
+// A request that was sent again because its first copy had no answer: that copy may arrive after
+// the transaction's end, and open another one under the same name, which nobody could tell from
+// ours being lost. So what is not settled does not get a YES.
+Preparation::Step Preparation::CheckAnswered() {
+  const RequestLedger::Counts counts = producer_.ledger().All();
+  if (!std::all_of(counts.begin(), counts.end(), [](const auto& c) { return c.settled(); })) {
+    return Refuse(AbortReason::kClusterUnavailable,
+                  "a request of this transaction was not answered, and may still arrive", true);
   }
   if (Step failed = AtFailpoint(Failpoint::kLaneBeforeVote)) return failed;
   return Expired("the vote was given");

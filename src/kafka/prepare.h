@@ -38,6 +38,7 @@ class Preparation {
   Step WriteOffsets();
   Step AskBroker();
   Step FindEvidence();
+  Step CheckAnswered();
 
   Step CheckPartitions(const TopicCatalog::Topics& topics, bool& stale);
   Step CheckStillThere();

@@ -1,7 +1,6 @@
 #include "kafka/resolution_calls.h"
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -40,6 +39,37 @@ std::vector<txn::TopicPartition> PartitionsOf(const txn::PreparedParticipant& pa
   return partitions;
 }
 
+/// The participant with the evidence of those partitions whose last stable offset is not past it.
+Result<txn::PreparedParticipant> HeldBack(const txn::PreparedParticipant& participant,
+                                          const std::vector<wire::PartitionOffset>& ends) {
+  txn::PreparedParticipant held_back{.name = participant.name};
+  for (std::size_t i = 0; i < ends.size(); ++i) {  // In the order of the evidence.
+    const Result<std::int64_t>& end = ends[i].offset;
+    if (!end.ok() && end.error().code != Code::kNotFound) return end.error();
+    if (end.ok() && *end <= participant.evidence[i].offset) {
+      held_back.evidence.push_back(participant.evidence[i]);
+    }
+  }
+  return held_back;
+}
+
+/// Tells on which partitions there is no COMMIT marker of the participant.
+void NameMissing(wire::Client& client, const txn::PreparedParticipant& participant,
+                 Duration timeout,
+                 const coordinator::Callback<Result<std::vector<txn::TopicPartition>>>& done) {
+  if (participant.evidence.empty()) return done(std::vector<txn::TopicPartition>{});
+  ReadMarkers(client, participant, timeout,
+              [partitions = PartitionsOf(participant),
+               done](const Result<std::vector<txn::MarkerFound>>& found) {
+                if (!found.ok()) return done(found.error());
+                std::vector<txn::TopicPartition> missing;
+                for (std::size_t i = 0; i < found->size(); ++i) {
+                  if ((*found)[i] != txn::MarkerFound::kCommit) missing.push_back(partitions[i]);
+                }
+                done(std::move(missing));
+              });
+}
+
 }  // namespace
 
 void EndTxnCommit(wire::Client& client, const txn::ParticipantName& name, Duration timeout,
@@ -73,25 +103,15 @@ void ReadMarkers(wire::Client& client, const txn::PreparedParticipant& participa
 void CheckMarkers(wire::Client& client, const txn::PreparedParticipant& participant,
                   Duration timeout,
                   coordinator::Callback<Result<std::vector<txn::TopicPartition>>> done) {
-  std::map<txn::TopicPartition, std::int64_t> offsets;
-  for (const txn::Evidence& evidence : participant.evidence) {
-    offsets[evidence.partition] = evidence.offset;
-  }
   client.ListOffsets(PartitionsOf(participant), wire::Isolation::kReadCommitted, timeout,
-                     [offsets = std::move(offsets), done = std::move(done)](
+                     [&client, participant, timeout, done = std::move(done)](
                          const Result<std::vector<wire::PartitionOffset>>& ends) {
                        if (!ends.ok()) return done(ends.error());
-                       std::vector<txn::TopicPartition> hanging;
-                       for (const wire::PartitionOffset& end : *ends) {
-                         if (!end.offset.ok()) {
-                           if (end.offset.error().code == Code::kNotFound) continue;
-                           return done(end.offset.error());
-                         }
-                         if (*end.offset <= offsets.at(end.partition)) {
-                           hanging.push_back(end.partition);
-                         }
-                       }
-                       done(std::move(hanging));
+                       const auto held_back = HeldBack(participant, *ends);
+                       if (!held_back.ok()) return done(held_back.error());
+                       // Somebody else's transaction, older than ours and still open, holds it back
+                       // as well: only our own marker tells.
+                       NameMissing(client, *held_back, timeout, done);
                      });
 }
 

@@ -23,7 +23,8 @@ void ReadMarkers(wire::Client& client, const txn::PreparedParticipant& participa
                  Duration timeout,
                  coordinator::Callback<Result<std::vector<txn::MarkerFound>>> done);
 
-/// A partition that is gone hangs nobody.
+/// Usually one question: where the last stable offset has passed the evidence, the marker is there.
+/// Elsewhere the marker itself is looked for. A partition that is gone hangs nobody.
 void CheckMarkers(wire::Client& client, const txn::PreparedParticipant& participant,
                   Duration timeout,
                   coordinator::Callback<Result<std::vector<txn::TopicPartition>>> done);

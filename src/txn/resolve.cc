@@ -140,11 +140,8 @@ Effects On(Resolution& r, const MarkersChecked& event) {
   r.hanging = *event.hanging;
   std::string where;
   for (const TopicPartition& tp : r.hanging) where += (where.empty() ? "" : ", ") + ToString(tp);
-  r.problem =
-      "the broker says committed, but the last stable offset has not passed the records on " +
-      where +
-      ": its markers may be lost (KAFKA-20734); if this stays, repair-markers "
-      "writes them";
+  r.problem = "the broker says committed, but no COMMIT marker stands behind the records on " +
+              where + ": it may be lost (KAFKA-20734); if this stays, repair-markers writes it";
   return WaitForMarkers(r);
 }
 

@@ -93,7 +93,7 @@ struct EndTxnAnswered {
 struct MarkersRead {
   Result<std::vector<MarkerFound>> answer;
 };
-/// Partitions whose last stable offset has not passed the evidence; empty: all have.
+/// Partitions without a COMMIT marker after the evidence; empty: all have theirs.
 struct MarkersChecked {
   Result<std::vector<TopicPartition>> hanging;
 };

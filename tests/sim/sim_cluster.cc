@@ -22,8 +22,7 @@ constexpr milliseconds kRequestTimeout{1'000};
 constexpr milliseconds kRetry{20};
 
 std::int32_t Milliseconds(Duration duration) {
-  return static_cast<std::int32_t>(
-      std::chrono::duration_cast<milliseconds>(duration).count());
+  return static_cast<std::int32_t>(std::chrono::duration_cast<milliseconds>(duration).count());
 }
 
 Error NoAnswer() {
@@ -46,14 +45,15 @@ coordinator::ClusterStatus SimCluster::status() const {
   return {.state = state_,
           .kafka_cluster_id = kafka_cluster_id_,
           .problem = "",
-          .check_markers = broker_.may_lose_markers() &&
-                           world_.options.defect != Defect::kMarkersUnchecked,
+          .check_markers =
+              broker_.may_lose_markers() && world_.options.defect != Defect::kMarkersUnchecked,
           .lanes_idle = static_cast<int>(idle_.size())};
 }
 
 // ---- Joining -----------------------------------------------------------------------------------
 
-void SimCluster::Start(std::vector<TransactionalId> pending) {
+void SimCluster::Start(std::vector<TransactionalId> pending,
+                       coordinator::Callback<std::string> /*superseded*/) {
   for (const TransactionalId& id : pending) pending_.insert(id.get());
   Connect();
 }
@@ -134,8 +134,7 @@ std::function<ProducerAnswer(FakeKafka&)> SimCluster::InitRequest(const std::str
 void SimCluster::Fence(const std::string& id, std::function<void()> done) {
   broker_.Call<ProducerAnswer>(
       SimBroker::Sender::kWire, "InitProducerId(" + id + ") as a fence", life_, kRequestTimeout,
-      InitRequest(id),
-      [this, id, done = std::move(done)](std::optional<ProducerAnswer> answer) {
+      InitRequest(id), [this, id, done = std::move(done)](std::optional<ProducerAnswer> answer) {
         if (answer && answer->error == KafkaError::kNone) return done();
         world_.scheduler.After(kRetry, life_, [this, id, done] { Fence(id, done); });
       });
@@ -143,9 +142,8 @@ void SimCluster::Fence(const std::string& id, std::function<void()> done) {
 
 std::string SimCluster::LaneId(int slot) const {
   const auto& recovered = world_.log.recovered();
-  return "lockstep-" + recovered.log_id.get() + "-" +
-         std::to_string(recovered.incarnation.get()) + "-" + name().get() + "-" +
-         std::to_string(slot);
+  return "lockstep-" + recovered.log_id.get() + "-" + std::to_string(recovered.incarnation.get()) +
+         "-" + name().get() + "-" + std::to_string(slot);
 }
 
 std::uint64_t SimCluster::IncarnationOf(const std::string& id) const {
@@ -168,8 +166,7 @@ void SimCluster::OpenLanes() {
 void SimCluster::Initialise(Lane* lane) {
   broker_.Call<ProducerAnswer>(
       SimBroker::Sender::kLane, "InitProducerId(" + lane->id + ")", life_, kRequestTimeout,
-      InitRequest(lane->id),
-      [this, lane](std::optional<ProducerAnswer> answer) {
+      InitRequest(lane->id), [this, lane](std::optional<ProducerAnswer> answer) {
         if (answer && answer->error == KafkaError::kNone) {
           lane->producer = answer->producer;
           lane->next_sequence.clear();
@@ -217,7 +214,7 @@ void SimCluster::ReturnLane(Lane* lane) {
     return Initialise(lane);
   }
   lane->aborted = false;
-  if (lane->clean || world_.options.defect == Defect::kUncleanLaneReused) return Pool(lane);
+  if (lane->clean) return Pool(lane);
   Initialise(lane);
 }
 
@@ -287,8 +284,8 @@ void SimCluster::ReadMarkers(const txn::PreparedParticipant& participant,
       [participant](FakeKafka& kafka) {
         Found found;
         for (const txn::Evidence& evidence : participant.evidence) {
-          found.push_back(kafka.FindMarker(evidence.partition,
-                                           participant.name.producer_id.get(), evidence.offset));
+          found.push_back(kafka.FindMarker(evidence.partition, participant.name.producer_id.get(),
+                                           evidence.offset));
         }
         return found;
       },
@@ -318,8 +315,7 @@ void SimCluster::CheckMarkers(const txn::PreparedParticipant& participant,
 }
 
 void SimCluster::RepairMarkers(const txn::PreparedParticipant& participant,
-                               std::vector<txn::TopicPartition> partitions,
-                               Callback<Status> done) {
+                               std::vector<txn::TopicPartition> partitions, Callback<Status> done) {
   const Producer producer{participant.name.producer_id.get(),
                           participant.name.producer_epoch.get()};
   broker_.Call<KafkaError>(

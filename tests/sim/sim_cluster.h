@@ -48,13 +48,13 @@ class SimCluster final : public coordinator::Cluster {
 
   const ClusterName& name() const override { return broker_.name(); }
   coordinator::ClusterStatus status() const override;
-  void Start(std::vector<TransactionalId> pending) override;
+  void Start(std::vector<TransactionalId> pending,
+             coordinator::Callback<std::string> superseded) override;
   void FencePending(TransactionalId id) override;
   std::unique_ptr<coordinator::Participant> NewParticipant() override;
   void Describe(const txn::ParticipantName& name,
                 coordinator::Callback<Result<txn::TxnDescription>> done) override;
-  void EndTxnCommit(const txn::ParticipantName& name,
-                    coordinator::Callback<Status> done) override;
+  void EndTxnCommit(const txn::ParticipantName& name, coordinator::Callback<Status> done) override;
   void ReadMarkers(const txn::PreparedParticipant& participant,
                    coordinator::Callback<Result<std::vector<txn::MarkerFound>>> done) override;
   void CheckMarkers(const txn::PreparedParticipant& participant,
@@ -63,7 +63,8 @@ class SimCluster final : public coordinator::Cluster {
                      std::vector<txn::TopicPartition> partitions,
                      coordinator::Callback<Status> done) override;
 
-  // ---- For participants --------------------------------------------------------------------------
+  // ---- For participants
+  // --------------------------------------------------------------------------
 
   const World& world() const { return world_; }
   SimBroker& broker() { return broker_; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 #include <utility>
@@ -112,7 +113,8 @@ void SimLog::ReadRecord(Type type, std::string_view payload) {
     case Type::kStart:
       recovered_.incarnation = MustDecode<log::Start>(payload).incarnation;
       return;
-    case Type::kDecision: return ApplyDecision(MustDecode<txn::Decision>(payload));
+    case Type::kDecision:
+      return ApplyDecision(MustDecode<txn::Decision>(payload));
     case Type::kCompletion:
       return ApplyCompletion(MustDecode<log::StoredCompletion>(payload).completion);
     case Type::kAcknowledgement:
@@ -123,7 +125,8 @@ void SimLog::ReadRecord(Type type, std::string_view payload) {
       bindings_[binding.cluster] = binding.kafka_cluster_id;
       return;
     }
-    case Type::kForgotten: return ApplyForgotten(MustDecode<log::Forgotten>(payload));
+    case Type::kForgotten:
+      return ApplyForgotten(MustDecode<log::Forgotten>(payload));
   }
   throw std::runtime_error("a record of unknown type in the simulated log");
 }
@@ -214,6 +217,8 @@ void SimLog::StoreBinding(ClusterName cluster, KafkaClusterId id,
   Sync();
 }
 
+void SimLog::StoreSuperseded(std::string, coordinator::Callback<Status>) { std::abort(); }
+
 void SimLog::Sync() {
   if (failed_ || waiting_.empty()) return;
   if (sync_runs_) {
@@ -250,7 +255,8 @@ void SimLog::Fail() {
   for (Waiting& entry : std::exchange(waiting_, {})) entry.done(LogFailed());
 }
 
-// ---- What is durable -----------------------------------------------------------------------------
+// ---- What is durable
+// -----------------------------------------------------------------------------
 
 void SimLog::ApplyDecision(const txn::Decision& decision) {
   decisions_[decision.batch] = decision;

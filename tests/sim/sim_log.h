@@ -42,6 +42,8 @@ class SimLog final : public coordinator::DecisionLog {
   void StoreAcknowledgement(BatchId batch, coordinator::Callback<Status> done) override;
   void StoreBinding(ClusterName cluster, KafkaClusterId id,
                     coordinator::Callback<Status> done) override;
+  /// Never called: there is one copy of the log.
+  void StoreSuperseded(std::string why, coordinator::Callback<Status> done) override;
   std::optional<KafkaClusterId> Binding(const ClusterName& cluster) const override;
   Result<std::optional<txn::Decision>> Find(const GlobalTxnId& txn) const override;
   WallTime Horizon() const override { return horizon_; }

@@ -47,6 +47,8 @@ void FakeLog::StoreBinding(ClusterName, KafkaClusterId, Callback<Status> done) {
 
 void FakeLog::StoreSuperseded(std::string, Callback<Status> done) { Answer(std::move(done)); }
 
+void FakeLog::StoreSuperseded(std::string, Callback<Status> done) { Answer(std::move(done)); }
+
 Result<std::optional<txn::Decision>> FakeLog::Find(const GlobalTxnId& txn) const {
   const std::lock_guard lock(mutex_);
   for (const auto& [batch, decision] : decisions_) {
@@ -84,7 +86,8 @@ class FakeCluster::FakeParticipant final : public coordinator::Participant {
                               1000};
       answer.deadline = MonoTime::max();
     }
-    cluster_.executor_.Post([vote = std::move(vote), answer] { vote(answer); });
+    cluster_.executor_.PostAfter(behaviour.vote_delay,
+                                 [vote = std::move(vote), answer] { vote(answer); });
   }
   void Commit(Callback<Status> done) override {
     if (cluster_.behaviour().aborted_it || !cluster_.behaviour().commits) {

@@ -31,6 +31,7 @@ class FakeLog final : public coordinator::DecisionLog {
   void StoreBinding(ClusterName cluster, KafkaClusterId id,
                     coordinator::Callback<Status> done) override;
   void StoreSuperseded(std::string why, coordinator::Callback<Status> done) override;
+  void StoreSuperseded(std::string why, coordinator::Callback<Status> done) override;
   std::optional<KafkaClusterId> Binding(const ClusterName&) const override { return std::nullopt; }
   Result<std::optional<txn::Decision>> Find(const GlobalTxnId& txn) const override;
   WallTime Horizon() const override { return WallTime{}; }
@@ -62,6 +63,10 @@ class FakeCluster final : public coordinator::Cluster {
   void Set(Behaviour behaviour);
   /// The work of the last Prepare.
   txn::BranchWork prepared_work() const;
+  /// As if lanes were found that only a newer copy of the log can have made. Once started.
+  void Supersede(std::string why) {
+    executor_.Post([this, why = std::move(why)] { superseded_(why); });
+  }
   int prepares() const { return prepares_; }
   bool repaired() const { return repaired_; }
 
@@ -87,6 +92,7 @@ class FakeCluster final : public coordinator::Cluster {
 
   const ClusterName name_;
   coordinator::Executor& executor_;
+  coordinator::Callback<std::string> superseded_;
   std::atomic<bool> repaired_ = false;
   std::atomic<int> prepares_ = 0;
   mutable std::mutex mutex_;
