@@ -1,0 +1,65 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace lockstep::kafka::testing {
+
+/// A TCP gate before one broker that loses chosen requests, or their answers, as a network can: the
+/// connection is cut at that point. The broker must advertise the gate's address. Thread-safe.
+class Gate {
+ public:
+  enum class Loss {
+    kRequest,  ///< The broker never sees it.
+    kAnswer,   ///< The broker has carried it out and answered.
+  };
+
+  Gate();
+  ~Gate();
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
+
+  std::uint16_t port() const { return port_; }
+  /// Where it leads: 127.0.0.1:`port`. Until then connections are closed at once.
+  void LeadTo(std::uint16_t port) { upstream_ = port; }
+
+  /// The next `count` requests with this API key by clients whose client.id begins with `client`.
+  void Lose(Loss loss, std::int16_t api_key, std::string client, int count = 1);
+  void Forget();  ///< What was to be lost.
+  /// How many such requests are still to come.
+  int StillToLose();
+
+ private:
+  struct Rule {
+    Loss loss = Loss::kRequest;
+    std::int16_t api_key = 0;
+    std::string client;
+    int count = 0;
+  };
+  struct Connection;
+
+  void Accept();
+  void PumpRequests(const std::shared_ptr<Connection>& connection);
+  void PumpAnswers(const std::shared_ptr<Connection>& connection);
+  bool Take(std::int16_t api_key, const std::string& client, Loss& loss);
+
+  int listener_ = -1;
+  std::uint16_t port_ = 0;
+  std::atomic<std::uint16_t> upstream_{0};
+
+  std::mutex mutex_;
+  std::vector<Rule> rules_;
+  std::vector<std::shared_ptr<Connection>> connections_;
+  std::vector<std::thread> pumps_;
+  std::thread acceptor_;
+};
+
+}  // namespace lockstep::kafka::testing
