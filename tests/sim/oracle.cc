@@ -1,6 +1,7 @@
 #include "oracle.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "sim_broker.h"
 
@@ -26,6 +27,8 @@ std::string Show(const fake_kafka::EndedTransaction& ended) {
 void Oracle::Fail(const std::string& what) {
   if (violation_.empty()) violation_ = what;
 }
+
+void Oracle::Watch(SimBroker& broker) { brokers_[broker.name()] = &broker; }
 
 void Oracle::Check() const {
   if (!violation_.empty()) throw Violation(violation_);
@@ -116,20 +119,40 @@ void Oracle::CheckHeuristicView(const GlobalTxnId& id, const Txn& txn, const Txn
     if (told.outcome == ParticipantOutcome::kAborted && !branch.aborted) {
       Fail(id.get() + ": told aborted on " + told.cluster.get() + ", and it is not");
     }
-    // Nothing is ever deleted here, so there is always evidence.
-    if (told.outcome == ParticipantOutcome::kUnknown) {
+    torn |= told.outcome == ParticipantOutcome::kUnknown;
+    // Where nothing is ever deleted, there is always evidence.
+    if (told.outcome == ParticipantOutcome::kUnknown && options_.delete_records == 0) {
       Fail(id.get() + ": told unknown on " + told.cluster.get() + ", and it can be known");
     }
   }
-  if (!torn) Fail(id.get() + " is told HEURISTIC, and no branch is told aborted");
+  if (!torn) Fail(id.get() + " is told HEURISTIC, and no branch is told other than committed");
 }
 
 // ---- The disk ----------------------------------------------------------------------------------
 
 void Oracle::OnDecisionWritten(const txn::Decision& decision) {
+  ++decisions_;
   for (const auto& participant : decision.participants) {
+    CheckOpen(participant.prepared);
     const txn::ParticipantName& name = participant.prepared.name;
     ++in_flight_[{name.cluster, name.transactional_id}];
+  }
+}
+
+void Oracle::CheckOpen(const txn::PreparedParticipant& participant) {
+  const txn::ParticipantName& name = participant.name;
+  SimBroker& broker = *brokers_.at(name.cluster);
+  const txn::TxnDescription now = broker.kafka().DescribeTransaction(name.transactional_id.get());
+  const std::string what = "COMMIT is decided about " + name.transactional_id.get();
+  if (now.state != txn::KafkaTxnState::kOngoing || now.producer_id != name.producer_id ||
+      now.producer_epoch != name.producer_epoch) {
+    Fail(what + ", which is " + std::string(Name(now.state)) + " already");
+  }
+  const std::int64_t left = now.start_time_ms + now.timeout_ms - broker.ClockMs();
+  const auto margin =
+      std::chrono::duration_cast<std::chrono::milliseconds>(options_.deadline_margin).count();
+  if (left + 1 < margin) {  // Brokers round to whole milliseconds.
+    Fail(what + ", for which only " + std::to_string(left) + " ms are left");
   }
 }
 
@@ -186,14 +209,18 @@ void Oracle::OnBrokerStep(SimBroker& broker) {
     if (at >= log.last_stable_offset()) continue;
     const auto values = log.ReadCommitted(at);
     at = log.last_stable_offset();
-    for (const std::string& value : values) OnVisible(broker, TagOf(value));
+    for (const std::string& value : values) {
+      if (value != kForeign) OnVisible(broker, TagOf(value));
+    }
   }
 }
 
 void Oracle::OnEnded(const SimBroker& broker, const fake_kafka::EndedTransaction& ended) {
   std::set<std::string> tags;
   for (const auto& [partition, values] : ended.values) {
-    for (const std::string& value : values) tags.insert(TagOf(value));
+    for (const std::string& value : values) {
+      if (value != kForeign) tags.insert(TagOf(value));
+    }
   }
   if (tags.empty()) return;
   if (ended.commit) {
@@ -243,8 +270,7 @@ void Oracle::OnVisible(const SimBroker& broker, const std::string& tag) {
 
 // ---- With the environment quiet -----------------------------------------------------------------
 
-void Oracle::CheckQuiet(const std::map<ClusterName, SimBroker*>& brokers,
-                        const std::map<GlobalTxnId, Result<TxnView>>& final_views) {
+void Oracle::CheckQuiet(const std::map<GlobalTxnId, Result<TxnView>>& final_views) {
   for (const auto& [id, txn] : txns_) {
     const auto found = final_views.find(id);
     if (found == final_views.end()) {
@@ -253,7 +279,7 @@ void Oracle::CheckQuiet(const std::map<ClusterName, SimBroker*>& brokers,
       CheckQuietTxn(id, txn, found->second);
     }
   }
-  for (const auto& [name, broker] : brokers) CheckQuietBroker(*broker);
+  for (const auto& [name, broker] : brokers_) CheckQuietBroker(*broker);
   Check();
 }
 
@@ -271,6 +297,8 @@ void Oracle::CheckQuietTxn(const GlobalTxnId& id, const Txn& txn, const Result<T
   const GlobalTxnState due = !txn.decided ? GlobalTxnState::kAborted
                              : torn       ? GlobalTxnState::kHeuristic
                                           : GlobalTxnState::kCommitted;
+  // Evidence may be gone: then it is told that nobody knows.
+  if (state == GlobalTxnState::kHeuristic && options_.delete_records > 0 && txn.decided) return;
   if (state != due) {
     Fail(id.get() + " is " + std::string(Name(state)) + " in the end, and must be " +
          std::string(Name(due)));

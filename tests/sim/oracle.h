@@ -29,7 +29,11 @@ class Violation : public std::runtime_error {
 /// A record's value and an offset's metadata are its tag, "<transaction>/<cluster>/<number>".
 class Oracle {
  public:
+  /// The value of records of other applications' transactions.
+  static constexpr const char* kForeign = "foreign";
+
   explicit Oracle(const SimOptions& options) : options_(options) {}
+  void Watch(SimBroker& broker);
 
   // ---- What clients do and hear: called on the coordinator's executor ----------------------------
 
@@ -58,8 +62,7 @@ class Oracle {
 
   /// With the environment quiet: everything is as it must be in the end. `final_views` holds the
   /// coordinator's answer for every transaction in `Begun()`.
-  void CheckQuiet(const std::map<ClusterName, SimBroker*>& brokers,
-                  const std::map<GlobalTxnId, Result<coordinator::TxnView>>& final_views);
+  void CheckQuiet(const std::map<GlobalTxnId, Result<coordinator::TxnView>>& final_views);
   std::vector<GlobalTxnId> Begun() const;
 
   struct Counts {
@@ -68,6 +71,7 @@ class Oracle {
     std::uint64_t heuristic = 0;
   };
   Counts counts() const;
+  std::uint64_t decisions() const { return decisions_; }  ///< Written so far.
 
  private:
   /// One participant of a decision, as the brokers know it.
@@ -91,6 +95,8 @@ class Oracle {
   };
 
   void Fail(const std::string& what);
+  /// A decision may only cover what is open now, and will be for a while.
+  void CheckOpen(const txn::PreparedParticipant& participant);
   void OnEnded(const SimBroker& broker, const fake_kafka::EndedTransaction& ended);
   void OnCommitted(const SimBroker& broker, const fake_kafka::EndedTransaction& ended,
                    const std::set<std::string>& tags);
@@ -106,6 +112,8 @@ class Oracle {
   void CheckQuietBroker(SimBroker& broker);
 
   const SimOptions& options_;
+  std::map<ClusterName, SimBroker*> brokers_;
+  std::uint64_t decisions_ = 0;
   std::map<GlobalTxnId, Txn> txns_;
   std::map<Participant, int> pending_;  // Decided durably and not durably complete.
   std::map<Participant, int> in_flight_;

@@ -19,6 +19,8 @@ fake_kafka::FakeKafkaOptions KafkaOptions(const ClusterName& name, const SimOpti
   kafka.cluster_id = "id-of-" + name.get();
   kafka.loses_markers = options.loses_markers;
   kafka.start_time_outlives_init = options.start_time_outlives_init;
+  kafka.id_expiration_ms =
+      std::chrono::duration_cast<milliseconds>(options.id_expiration).count();
   return kafka;
 }
 
@@ -86,15 +88,19 @@ void SimBroker::Arrive(const std::function<void(bool)>& carry_out) {
   }
 }
 
-void SimBroker::AdvanceClock() {
-  const auto passed = std::chrono::duration_cast<milliseconds>(scheduler_.now());
-  kafka_.AdvanceTo(clock_offset_ms_ + passed.count());
+std::int64_t SimBroker::ClockMs() const {
+  return clock_offset_ms_ +
+         std::chrono::duration_cast<milliseconds>(scheduler_.now()).count();
 }
+
+void SimBroker::AdvanceClock() { kafka_.AdvanceTo(ClockMs()); }
 
 void SimBroker::AfterChange() {
   oracle_.OnBrokerStep(*this);
   if (marker_is_due_ || !kafka_.OwesMarkers()) return;
   marker_is_due_ = true;
+  // What goes wrong when a transaction ends matters most.
+  if (!calm_ && random_.Chance(options_.lose_leader * 5)) LoseLeader(SomePartition());
   scheduler_.After(random_.Between(microseconds(100), milliseconds(30)),
                    [this] { WriteSomeMarker(); });
 }
@@ -125,9 +131,19 @@ void SimBroker::Tick() {
 void SimBroker::MaybeTrouble() {
   if (calm_ || state_ != State::kUp) return;
   if (random_.Chance(options_.outage)) return StartOutage();
-  if (!random_.Chance(options_.lose_leader)) return;
-  const txn::TopicPartition partition{
-      kTopic, static_cast<std::int32_t>(random_.Below(kTopicPartitions))};
+  if (random_.Chance(options_.lose_leader)) LoseLeader(SomePartition());
+  if (random_.Chance(options_.foreign)) OpenForeign(SomePartition());
+  if (random_.Chance(options_.delete_records)) {
+    fake_kafka::PartitionLog& log = *kafka_.Partition(SomePartition());
+    log.DeleteBefore(log.last_stable_offset());
+  }
+}
+
+txn::TopicPartition SimBroker::SomePartition() {
+  return {kTopic, static_cast<std::int32_t>(random_.Below(kTopicPartitions))};
+}
+
+void SimBroker::LoseLeader(const txn::TopicPartition& partition) {
   trace_([&] { return name_.get() + ": " + ToString(partition) + " has no leader"; });
   kafka_.SetLeader(partition, false);
   scheduler_.After(random_.Between(milliseconds(10), seconds(3)), [this, partition] {
@@ -136,7 +152,22 @@ void SimBroker::MaybeTrouble() {
   });
 }
 
+/// Another application's transaction: it holds back readers, and is none of our business.
+void SimBroker::OpenForeign(const txn::TopicPartition& partition) {
+  const std::string id = "foreign-" + std::to_string(++foreign_);
+  AdvanceClock();
+  const fake_kafka::Producer producer = kafka_.InitProducerId(id, 60'000).producer;
+  kafka_.AddPartitionsToTxn(id, producer, {partition});
+  kafka_.Produce({id, producer, partition, 0, {Oracle::kForeign}});
+  scheduler_.After(random_.Between(milliseconds(1), seconds(5)),
+                   [this, id, producer, commit = random_.Chance(0.5)] {
+                     kafka_.EndTxn(1, id, producer, commit);
+                     AfterChange();
+                   });
+}
+
 void SimBroker::StartOutage() {
+  if (calm_ || state_ != State::kUp) return;
   constexpr State kKinds[] = {State::kRefusing, State::kSilent, State::kPaused};
   constexpr const char* kNames[] = {"refuses connections", "is silent", "is paused"};
   const std::uint64_t kind = random_.Below(3);
@@ -163,10 +194,10 @@ void SimBroker::CalmDown() {
   calm_ = true;
   EndOutage();
   for (int i = 0; i < kTopicPartitions; ++i) kafka_.SetLeader({kTopic, i}, true);
-  // What Kafka's own tool does for a hanging transaction. Lost COMMIT markers are Lockstep's to find.
+  // What people do with Kafka's own tool. Lost COMMIT markers of ours are Lockstep's to find.
   for (const fake_kafka::LostMarker& lost : kafka_.LostMarkers()) {
-    if (lost.commit) continue;
-    kafka_.WriteTxnMarkers(lost.producer, kafka_.coordinator_epoch(), false, lost.partition);
+    if (lost.commit && lost.transactional_id.starts_with("lockstep-")) continue;
+    kafka_.WriteTxnMarkers(lost.producer, kafka_.coordinator_epoch(), lost.commit, lost.partition);
   }
   AfterChange();
 }

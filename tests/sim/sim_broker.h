@@ -30,6 +30,8 @@ class SimBroker {
   const ClusterName& name() const { return name_; }
   FakeKafka& kafka() { return kafka_; }
   const FakeKafka& kafka() const { return kafka_; }
+  /// The broker's clock as it is now, even while it is away.
+  std::int64_t ClockMs() const;
   bool may_lose_markers() const { return options_.loses_markers; }
 
   /// Who sends: the wire client's requests may be repeated by the network's troubles.
@@ -62,6 +64,8 @@ class SimBroker {
 
   /// Called after each step of the world: troubles that may begin now.
   void MaybeTrouble();
+  /// The cluster goes away for a while.
+  void StartOutage();
   /// No more troubles from now on; those that last end.
   void CalmDown();
 
@@ -84,8 +88,10 @@ class SimBroker {
   void AfterChange();
   void WriteSomeMarker();
   void Tick();
-  void StartOutage();
   void EndOutage();
+  txn::TopicPartition SomePartition();
+  void LoseLeader(const txn::TopicPartition& partition);
+  void OpenForeign(const txn::TopicPartition& partition);
 
   const ClusterName name_;
   const SimOptions& options_;
@@ -97,6 +103,7 @@ class SimBroker {
   std::int64_t clock_offset_ms_;  // Brokers' clocks are not ours.
   State state_ = State::kUp;
   bool calm_ = false;
+  int foreign_ = 0;  // Transactions of other applications so far.
   bool marker_is_due_ = false;  // An event is under way that writes one.
   std::vector<std::function<void()>> held_;  // Requests that wait for a paused broker.
 };

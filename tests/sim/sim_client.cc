@@ -26,7 +26,7 @@ void SimClient::Start() {
 
 void SimClient::StartLast() {
   must_commit_ = true;
-  txns_left_ = 1;
+  txns_left_ = 5;  // A lane that is found to be fenced costs one transaction.
   NextTxn();
 }
 
@@ -239,9 +239,13 @@ void SimClient::Answered(const View& view) {
     case GlobalTxnState::kAborting:
     case GlobalTxnState::kAborted:
     case GlobalTxnState::kHeuristic:
-      if (must_commit_) return;  // Whoever waits for it says so.
+      // Whoever waits for the last one says so.
+      if (must_commit_ && txns_left_ == 0) return;
       return NextTxn();
-    case GlobalTxnState::kCommitted: return NextTxn();
+    case GlobalTxnState::kCommitted:
+      if (!must_commit_) return NextTxn();
+      done_ = true;
+      return;
   }
 }
 

@@ -36,17 +36,23 @@ SimOptions OptionsFor(std::uint64_t seed, Defect defect) {
   o.late = sometimes(0.6, 0.1);
   o.duplicate = sometimes(0.4, 0.3);
   o.outage = sometimes(0.5, 0.004);
-  o.lose_leader = sometimes(0.4, 0.01);
+  o.lose_leader = sometimes(0.5, 0.02);
   o.slow_sync = sometimes(0.2, 0.2);
   o.failed_sync = sometimes(0.15, 0.02);
-  o.loses_markers = random.Chance(0.3);
+  o.foreign = sometimes(0.4, 0.005);
+  o.delete_records = sometimes(0.2, 0.01);
+  o.loses_markers = random.Chance(0.4);
   o.start_time_outlives_init = random.Chance(0.3);
   o.wall_clock_steps = random.Chance(0.2);
   o.forgets = random.Chance(0.3);
   // In some runs outages are longer than what the brokers wait: then there are heuristic outcomes.
-  o.txn_timeout = random.Chance(0.3) ? seconds(random.Between(12, 20)) : seconds(120);
+  const bool torn = random.Chance(0.3);
+  o.txn_timeout = torn ? seconds(random.Between(12, 20)) : seconds(120);
+  o.longest_outage = torn ? seconds(60) : seconds(8);
+  o.outage_at_decision = torn ? 0.15 : sometimes(0.4, 0.1);
+  o.prepare_timeout = torn ? seconds(30) : seconds(8);
   o.deadline_margin = seconds(random.Between(1, 8));
-  o.longest_outage = random.Chance(0.3) ? seconds(60) : seconds(8);
+  o.id_expiration = random.Chance(0.2) ? seconds(random.Between(2, 30)) : std::chrono::hours(168);
   return o;
 }
 

@@ -19,7 +19,8 @@ namespace lockstep::sim {
     "a lane votes YES although a request of its transaction is unanswered")                       \
   X(kInitBeforeResolve, "init-before-resolve",                                                    \
     "recovery initialises ids whose decision is pending")                                         \
-  X(kVoteUnchecked, "vote-unchecked", "a lane votes without asking the broker first")             \
+  X(kVoteUnchecked, "vote-unchecked",                                                             \
+    "a lane votes without asking the broker, and as if it had time without end")                  \
   X(kVoteUnflushed, "vote-unflushed", "a lane votes before its records are delivered")            \
   X(kInitReusesId, "init-reuses-id",                                                              \
     "an id is used on although an InitProducerId of it is unanswered")                            \
@@ -56,20 +57,25 @@ struct SimOptions {
   int clients = 3;
   int txns = 6;     ///< Per client.
 
-  double crash = 0;           ///< Of lockstepd, per step.
+  double crash = 0;           ///< Of lockstepd, per step; some of them are orderly stops.
   double lose_request = 0;    ///< Per request: it never arrives.
   double lose_answer = 0;     ///< Per request: it is carried out, and nobody hears of it.
   double late = 0;            ///< Per request: it arrives long after it was given up.
   double duplicate = 0;       ///< Per request of the wire client: it arrives twice.
   double outage = 0;          ///< Per step: a cluster goes away for a while.
+  double outage_at_decision = 0;  ///< Per decision: some cluster goes away as it is written.
   double lose_leader = 0;     ///< Per step: a partition has no leader for a while.
   double slow_sync = 0;       ///< Per sync: it takes seconds.
   double failed_sync = 0;     ///< Per sync.
+  double foreign = 0;         ///< Per step: somebody else's transaction opens on some partition.
+  double delete_records = 0;  ///< Per step: retention takes what is stable in some partition.
   bool loses_markers = false;       ///< KAFKA-20734.
   bool start_time_outlives_init = false;  ///< As brokers before 4.0 have it.
   bool wall_clock_steps = false;
-  bool forgets = false;             ///< The log forgets what is complete when it is opened.
-  Duration txn_timeout{};           ///< Kafka's transaction.timeout.ms for the lanes.
+  bool forgets = false;        ///< The log forgets what is complete when it is opened.
+  Duration txn_timeout{};      ///< Kafka's transaction.timeout.ms for the lanes.
+  Duration id_expiration{};    ///< Kafka's transactional.id.expiration.ms.
+  Duration prepare_timeout{};
   Duration deadline_margin{};
   Duration longest_outage{};
 };

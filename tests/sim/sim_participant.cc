@@ -79,11 +79,17 @@ void SimParticipant::Ask(const std::string& what, std::function<R(FakeKafka&)> r
       [this, what, request, answered](std::optional<R> answer) {
         --in_flight_;
         if (lane_ == nullptr) return;  // Given back, and renewed for this very request.
-        if (!answer) lane_->clean = false;
+        if (!answer) Unanswered();
         if (!preparing()) return;
         if (answer) return answered(*answer);
         Ask<R>(what, request, answered);
       });
+}
+
+/// It may arrive at any time, also in the lane's next transaction.
+void SimParticipant::Unanswered() {
+  unanswered_ = true;
+  if (cluster_.world().options.defect != Defect::kUncleanLaneReused) lane_->clean = false;
 }
 
 bool SimParticipant::Failed(KafkaError error, std::function<void()> again) {
@@ -194,8 +200,7 @@ void SimParticipant::FindOffsetsEvidence() {
 }
 
 void SimParticipant::DescribeAndVote() {
-  if (!lane_->clean && cluster_.world().options.defect != Defect::kVoteWhileUnanswered &&
-      cluster_.world().options.defect != Defect::kUncleanLaneReused) {
+  if (unanswered_ && cluster_.world().options.defect != Defect::kVoteWhileUnanswered) {
     return Refuse(AbortReason::kClusterUnavailable, "a request was not answered");
   }
   if (cluster_.world().options.defect == Defect::kVoteUnchecked) {
@@ -242,7 +247,10 @@ void SimParticipant::VoteYes(std::int64_t start_time_ms) {
       WallTime{world.clock.WallNow().ms +
                std::chrono::duration_cast<milliseconds>(timeout).count()};
   vote.deadline = begun_ + timeout;
-  if (world.options.defect == Defect::kDeadlineTooLate) vote.deadline += std::chrono::hours(1);
+  if (world.options.defect == Defect::kDeadlineTooLate ||
+      world.options.defect == Defect::kVoteUnchecked) {
+    vote.deadline += std::chrono::hours(1);
+  }
   TellVote(std::move(vote));
 }
 
@@ -275,7 +283,8 @@ void SimParticipant::SendCommit(int attempts_left, coordinator::Callback<Status>
           }
           return done({});
         }
-        lane_->clean = false;
+        if (answer) lane_->clean = false;
+        if (!answer) Unanswered();
         const bool retry = !answer || answer->error == KafkaError::kConcurrentTransactions;
         if (retry && attempts_left > 1) {
           cluster_.world().scheduler.After(
@@ -293,7 +302,7 @@ void SimParticipant::Abort(coordinator::Callback<> done) {
   stopped_ = true;
   cluster_.NoLongerWantsLane(this);
   if (lane_ != nullptr) lane_->aborted = true;
-  if (lane_ != nullptr && in_flight_ > 0) lane_->clean = false;
+  if (lane_ != nullptr && in_flight_ > 0) Unanswered();
   if (lane_ != nullptr && lane_->clean && in_transaction_) return SendAbort(std::move(done));
   // Nothing was begun, or the lane's next InitProducerId aborts it.
   cluster_.world().scheduler.After({}, life(), std::move(done));
@@ -306,7 +315,8 @@ void SimParticipant::SendAbort(coordinator::Callback<> done) {
         return kafka.EndTxn(1, id, producer, false);
       },
       [this, done = std::move(done)](std::optional<ProducerAnswer> answer) {
-        if (!answer || answer->error != KafkaError::kNone) lane_->clean = false;
+        if (!answer) Unanswered();
+        if (answer && answer->error != KafkaError::kNone) lane_->clean = false;
         done();
       });
 }

@@ -30,6 +30,7 @@ class SimParticipant final : public coordinator::Participant {
   template <typename R>
   void Ask(const std::string& what, std::function<R(FakeKafka&)> request,
            std::function<void(R)> answered);
+  void Unanswered();
   void AddPartitions();
   void Produce();
   void ProduceTo(const txn::TopicPartition& partition, const std::vector<std::string>& values);
@@ -56,11 +57,12 @@ class SimParticipant final : public coordinator::Participant {
   coordinator::Callback<txn::Vote> vote_;  // Null once it voted, or may not any more.
   Lane* lane_ = nullptr;
   MonoTime begun_{};
-  bool stopped_ = false;          // No more requests of the preparation.
-  bool in_transaction_ = false;   // The broker said that a partition was added.
-  int in_flight_ = 0;             // Requests that may change the transaction, unanswered so far.
+  bool stopped_ = false;         // No more requests of the preparation.
+  bool in_transaction_ = false;  // The broker said that a partition was added.
+  int in_flight_ = 0;            // Requests that may change the transaction, still waited for.
+  bool unanswered_ = false;      // One of them was given up.
   std::map<txn::TopicPartition, std::vector<std::string>> records_;
-  std::size_t undelivered_ = 0;   // Partitions without a delivery report.
+  std::size_t undelivered_ = 0;  // Partitions without a delivery report.
   std::map<txn::TopicPartition, std::int64_t> evidence_;
 };
 

@@ -1,7 +1,9 @@
 #include "world.h"
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
+#include <iterator>
 #include <utility>
 
 #include "sim_client.h"
@@ -14,11 +16,11 @@ using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-constexpr int kNervousSteps = 200;
+constexpr int kNervousSteps = 50;
 
 coordinator::CoordinatorOptions OptionsOf(const SimOptions& options) {
   coordinator::CoordinatorOptions result;
-  result.prepare_timeout = seconds(8);
+  result.prepare_timeout = options.prepare_timeout;
   result.deadline_margin = options.deadline_margin;
   return result;
 }
@@ -55,6 +57,7 @@ World::World(const SimOptions& options, Trace::Mode trace)
     const ClusterName name(std::string(1, static_cast<char>('a' + i)));
     brokers_[name] =
         std::make_unique<SimBroker>(name, options_, scheduler_, random_, trace_, oracle_);
+    oracle_.Watch(*brokers_[name]);
   }
   for (int i = 0; i < options_.clients; ++i) {
     clients_.push_back(std::make_unique<SimClient>(*this, i));
@@ -86,10 +89,26 @@ void World::StartProcess() {
 void World::Crash() {
   trace_([] { return std::string("lockstepd: kill -9"); });
   ++crashes_;
+  EndProcess();
+  disk_.Crash(random_);
+}
+
+/// SIGTERM: drains for a while, then ends; nothing that was written is lost.
+void World::Stop() {
+  trace_([] { return std::string("lockstepd: drains"); });
+  const auto drained = std::make_shared<bool>(false);
+  const Life life = process_->life;
+  process_->coordinator.Drain([drained] { *drained = true; });
+  scheduler_.After(random_.Between(milliseconds(10), seconds(10)), life, [this, drained] {
+    trace_([&] { return std::string(*drained ? "lockstepd: ends, drained" : "lockstepd: ends"); });
+    EndProcess();
+  });
+}
+
+void World::EndProcess() {
   must_exit_ = false;
   scheduler_.SetExecutor(nullptr);
   process_ = nullptr;
-  disk_.Crash(random_);
   scheduler_.After(random_.Between(milliseconds(1), seconds(3)), [this] { StartProcess(); });
 }
 
@@ -100,10 +119,20 @@ void World::Step() {
   if (process_ != nullptr && must_exit_) return Crash();
   if (calm_) return;
   for (const auto& [name, broker] : brokers_) broker->MaybeTrouble();
+  // What goes wrong around a decision matters most.
+  if (std::exchange(decisions_seen_, oracle_.decisions()) != oracle_.decisions()) {
+    nervous_steps_ = kNervousSteps;
+    if (random_.Chance(options_.outage_at_decision)) {
+      std::next(brokers_.begin(), static_cast<std::ptrdiff_t>(random_.Below(brokers_.size())))
+          ->second->StartOutage();
+    }
+  }
   if (process_ == nullptr) return;
   const double likelier = nervous_steps_ > 0 ? 3 : 1;
   nervous_steps_ = std::max(0, nervous_steps_ - 1);
-  if (random_.Chance(options_.crash * likelier)) Crash();
+  if (!random_.Chance(options_.crash * likelier)) return;
+  if (random_.Chance(0.85)) return Crash();
+  Stop();
 }
 
 void World::RunUntil(const std::string& what, Duration limit,
@@ -117,6 +146,7 @@ void World::RunUntil(const std::string& what, Duration limit,
 
 void World::RunClients() {
   StartProcess();
+  Operate();
   for (const auto& client : clients_) client->Start();
   // Bounded: in some worlds the weather never lets the last client finish.
   constexpr std::uint64_t kMostSteps = 20'000;
@@ -136,27 +166,40 @@ void World::Quiesce() {
   for (const auto& client : clients_) client->Stop();
   // Late requests arrive within 20 s, transactions of clients that vanished expire within 30 s.
   const Duration calm_until = scheduler_.now() + minutes(1);
-  Operate();
+  settled_ = false;
   RunUntil("still in doubt long after all troubles ended", minutes(10),
            [&] { return settled_ && scheduler_.now() > calm_until; });
 }
 
-/// The operator: looks every second, and has missing markers written.
+/// The operator: looks every second, has missing markers written, acknowledges, asks about the past.
 void World::Operate() {
   settled_ = false;
   scheduler_.After(seconds(1), [this] { Operate(); });
   if (process_ == nullptr) return;
   process_->coordinator.ListInDoubt([this](const std::vector<coordinator::InDoubtView>& views) {
     settled_ = true;
-    for (const coordinator::InDoubtView& view : views) {
-      settled_ &= view.state == txn::GlobalTxnState::kHeuristic;
-      for (const coordinator::BranchView& branch : view.branches) {
-        if (branch.missing_markers.empty()) continue;
-        process_->coordinator.RepairMarkers(view.members.front(), branch.cluster,
-                                            [](const Status&) {});
-      }
-    }
+    for (const coordinator::InDoubtView& view : views) LookAfter(view);
   });
+  const std::vector<GlobalTxnId> begun = oracle_.Begun();
+  if (begun.empty()) return;
+  const GlobalTxnId id = begun[random_.Below(begun.size())];
+  process_->coordinator.Get(
+      id, [this, id](const Result<TxnView>& view) { oracle_.OnAnswer(id, view); });
+}
+
+void World::LookAfter(const coordinator::InDoubtView& view) {
+  coordinator::Coordinator& coordinator = process_->coordinator;
+  if (view.state == txn::GlobalTxnState::kHeuristic) {
+    if (random_.Chance(0.2)) {
+      coordinator.AcknowledgeHeuristic(view.members.front(), [](const Status&) {});
+    }
+    return;
+  }
+  settled_ = false;
+  for (const coordinator::BranchView& branch : view.branches) {
+    if (branch.missing_markers.empty()) continue;
+    coordinator.RepairMarkers(view.members.front(), branch.cluster, [](const Status&) {});
+  }
 }
 
 void World::AskFinalViews() {
@@ -169,9 +212,7 @@ void World::AskFinalViews() {
     });
   }
   RunUntil("GetTxn is not answered", minutes(1), [&] { return views.size() == ids.size(); });
-  std::map<ClusterName, SimBroker*> brokers;
-  for (const auto& [name, broker] : brokers_) brokers[name] = broker.get();
-  oracle_.CheckQuiet(brokers, views);
+  oracle_.CheckQuiet(views);
 }
 
 void World::CheckNewTransactionCommits() {

@@ -31,6 +31,7 @@ struct Process {
   SimLog log;
   std::vector<std::unique_ptr<SimCluster>> clusters;
   coordinator::Coordinator coordinator;
+  std::shared_ptr<const int> life = std::make_shared<const int>(0);
 };
 
 /// What one run found.
@@ -66,11 +67,14 @@ class World {
  private:
   void StartProcess();
   void Crash();
+  void Stop();
+  void EndProcess();
   void Step();
   void RunClients();
   /// Troubles end; steps on until nothing is in doubt any more, or it takes too long.
   void Quiesce();
   void Operate();
+  void LookAfter(const coordinator::InDoubtView& view);
   void AskFinalViews();
   void CheckNewTransactionCommits();
   /// Steps until the condition holds; a Violation with `what` if it takes too long.
@@ -89,7 +93,8 @@ class World {
   bool calm_ = false;
   bool settled_ = false;    // Nothing was in doubt when the operator looked last.
   bool must_exit_ = false;  // The coordinator said so: its log failed.
-  int nervous_steps_ = 0;   // Right after a start crashes are likelier.
+  int nervous_steps_ = 0;   // Right after a start, or a decision, crashes are likelier.
+  std::uint64_t decisions_seen_ = 0;
   std::uint64_t steps_ = 0;
   std::uint64_t crashes_ = 0;
 };

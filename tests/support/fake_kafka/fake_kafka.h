@@ -70,6 +70,7 @@ struct DueMarker {
 
 /// A marker that was left out for good (KAFKA-20734).
 struct LostMarker {
+  std::string transactional_id;
   Producer producer;
   txn::TopicPartition partition;
   bool commit = false;

@@ -236,7 +236,7 @@ void FakeKafka::WriteMarker(const DueMarker& marker) {
   if (!leaderless_.contains(marker.partition)) {
     ApplyMarker(t->producer, coordinator_epoch_, IsCommit(t->state), marker.partition);
   } else if (options_.loses_markers) {
-    lost_.push_back({t->producer, marker.partition, IsCommit(t->state)});
+    lost_.push_back({marker.transactional_id, t->producer, marker.partition, IsCommit(t->state)});
   } else {
     return;
   }
