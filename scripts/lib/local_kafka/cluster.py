@@ -28,7 +28,7 @@ _NODE_DEFAULTS = {
     "auto.create.topics.enable": "false",
     "background.threads": "2",
     "broker.heartbeat.interval.ms": "500",
-    "broker.session.timeout.ms": "1500",
+    "broker.session.timeout.ms": "5000",
     "controlled.shutdown.enable": "false",
     "group.initial.rebalance.delay.ms": "0",
     "log.cleaner.dedupe.buffer.size": "4194304",
