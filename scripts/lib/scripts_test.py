@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 from types import ModuleType
@@ -85,6 +86,10 @@ class Signals(unittest.TestCase):
             [sys.executable, "-c", "import time; time.sleep(600)", "/some/node-1.properties"])
         self.addCleanup(self.process.wait)
         self.addCleanup(self.process.kill)
+        # Popen returns when exec has begun: the new command line shows a moment later.
+        command = Path(f"/proc/{self.process.pid}/cmdline")
+        while b"/some/node-1.properties" not in command.read_bytes().split(b"\0"):
+            time.sleep(0.01)
         self.node = Node(1, 0, None, "/some/node-1.properties", "")
         self.node.started(self.process.pid)
 

@@ -83,6 +83,7 @@ class Printer {
     });
     PrintRecord<Start>(keys::kStart, [this](const Start& start) {
       out_ << "incarnation " << start.incarnation << ", started " << Text(start.started_at) << "\n";
+      if (!start.superseded.empty()) out_ << "refused: " << Text(start.superseded) << "\n";
     });
     PrintRecord<Forgotten>(keys::kForgotten, [this](const Forgotten& forgotten) {
       out_ << "horizon " << Text(forgotten.horizon) << ", forgotten up to batch "

@@ -12,7 +12,7 @@ enum ExitCode : int {
   kExitUsage = 1,      ///< Command line or configuration. A restart does not help.
   kExitListen = 2,     ///< The address cannot be listened on.
   kExitLogOpen = 3,    ///< The decision log cannot be opened.
-  kExitLogFailed = 4,  ///< The decision log failed while running. Restart: recovery decides.
+  kExitLogFailed = 4,  ///< The decision log failed while running, or is an older copy. Restart.
 };
 
 struct CommandLine {

@@ -164,10 +164,9 @@ v1::Outcome OutcomeOf(txn::GlobalTxnState state) {
 
 bool IsAborted(txn::GlobalTxnState state) { return OutcomeOf(state) == v1::OUTCOME_ABORTED; }
 
-void Fill(const coordinator::BranchView& view, bool aborted, v1::Branch& branch) {
+void Fill(const coordinator::BranchView& view, v1::Branch& branch) {
   branch.set_cluster(view.cluster.get());
-  // Whether or not its broker was told yet: nothing else can become of it.
-  branch.set_outcome(aborted ? v1::BRANCH_OUTCOME_ABORTED : BranchOutcomeOf(view.outcome));
+  branch.set_outcome(BranchOutcomeOf(view.outcome));
   branch.set_problem(view.problem);
   if (!view.participant) return;
   auto& managed = *branch.mutable_managed();
@@ -184,9 +183,8 @@ void Fill(const coordinator::BranchView& view, bool aborted, v1::Branch& branch)
 /// What Transaction and the two outcome responses have in common.
 template <typename Message>
 void FillBranches(const coordinator::TxnView& view, Message& message) {
-  const bool aborted = IsAborted(view.state);
-  for (const auto& branch : view.branches) Fill(branch, aborted, *message.add_branches());
-  if (!aborted) return;
+  for (const auto& branch : view.branches) Fill(branch, *message.add_branches());
+  if (!IsAborted(view.state)) return;
   auto& abort = *message.mutable_abort();
   abort.set_reason(ToProto(view.refusal.reason));
   abort.set_cluster(view.refusal.cluster.get());
@@ -321,7 +319,7 @@ v1::InDoubt ToProto(const coordinator::InDoubtView& view) {
   for (const GlobalTxnId& member : view.members) out.add_txn_ids(member.get());
   *out.mutable_decide_time() = ToProto(view.decided_at);
   out.set_state(ToProto(view.state));
-  for (const auto& branch : view.branches) Fill(branch, false, *out.add_branches());
+  for (const auto& branch : view.branches) Fill(branch, *out.add_branches());
   return out;
 }
 

@@ -42,9 +42,7 @@ std::string Show(const txn::TxnDescription& d, Producer first) {
 }
 
 std::string Show(MarkerFound found) {
-  return found == MarkerFound::kCommit  ? "COMMIT"
-         : found == MarkerFound::kAbort ? "ABORT"
-                                        : "none";
+  return found == MarkerFound::kCommit ? "COMMIT" : found == MarkerFound::kAbort ? "ABORT" : "none";
 }
 
 void CheckDescribe(TxnBroker& broker, Report& report) {
@@ -190,12 +188,9 @@ void CheckStableOffset(TxnBroker& broker, Report& report) {
   s.Check("the later one committed", "LSO+0 HW+3", show());
   a.Finish(4, false);
   s.Check("the first one aborted", "LSO+4 HW+4", show());
-  s.Check("the first one's marker", "ABORT",
-          Show(broker.FindMarker(tp, a.producer().id, base)));
-  s.Check("the later one's marker", "COMMIT",
-          Show(broker.FindMarker(tp, b.producer().id, base)));
-  s.Check("none after its marker", "none",
-          Show(broker.FindMarker(tp, b.producer().id, base + 3)));
+  s.Check("the first one's marker", "ABORT", Show(broker.FindMarker(tp, a.producer().id, base)));
+  s.Check("the later one's marker", "COMMIT", Show(broker.FindMarker(tp, b.producer().id, base)));
+  s.Check("none after its marker", "none", Show(broker.FindMarker(tp, b.producer().id, base + 3)));
   a.Add(tp);
   a.Finish(4, true);
   s.Check("nothing written, committed: the marker is there", "COMMIT",
@@ -225,8 +220,7 @@ void CheckGroups(TxnBroker& broker, Report& report) {
   s.Check("unknown group, a generation given", KafkaError::kIllegalGeneration,
           commit(group, 1, 1, "member"));
   s.Check("unknown group, standalone", KafkaError::kNone, commit(group, 7, -1, ""));
-  s.Check("... not visible while open", "-1",
-          std::to_string(broker.CommittedOffset(group, kFree)));
+  s.Check("... not visible while open", "-1", std::to_string(broker.CommittedOffset(group, kFree)));
   s.Check("... in the transaction", "Ongoing " + ToString(broker.OffsetsPartition(group)),
           Show(d.Describe(), d.producer()));
   d.Finish(4, true);
@@ -274,8 +268,7 @@ void CheckLateRequests(TxnBroker& broker, Report& report) {
   s.Check("a late TxnOffsetCommit in the next transaction", KafkaError::kNone,
           broker.TxnOffsetCommit({d.id(), p, offsets}));
   d.Finish(1, true);
-  s.Check("... takes effect with it", "3",
-          std::to_string(broker.CommittedOffset(group, kFree)));
+  s.Check("... takes effect with it", "3", std::to_string(broker.CommittedOffset(group, kFree)));
 }
 
 void CheckList(TxnBroker& broker, Report& report) {
@@ -292,8 +285,7 @@ void CheckList(TxnBroker& broker, Report& report) {
       return t.transactional_id == d.id();
     });
     if (it == all.end()) return "missing";
-    return std::string(Name(it->state)) +
-           (it->producer_id == d.producer().id ? "" : " other pid");
+    return std::string(Name(it->state)) + (it->producer_id == d.producer().id ? "" : " other pid");
   };
   s.Check("open", "Ongoing", show(open));
   s.Check("committed", "CompleteCommit", show(done));

@@ -23,12 +23,12 @@ class Driver {
   const std::string& id() const { return id_; }
   const Producer& producer() const { return producer_; }
 
-  void Init();                                       ///< InitProducerId until it succeeds.
-  void Add(const txn::TopicPartition& partition);    ///< AddPartitionsToTxn.
+  void Init();                                             ///< InitProducerId until it succeeds.
+  void Add(const txn::TopicPartition& partition);          ///< AddPartitionsToTxn.
   Appended Produce(const txn::TopicPartition& partition);  ///< One record, whatever the answer.
-  void Write(const txn::TopicPartition& partition);  ///< Add, and one record.
-  void End(int version, bool commit);                ///< EndTxn; NONE expected.
-  void Finish(int version, bool commit);             ///< End, and wait until it is Complete.
+  void Write(const txn::TopicPartition& partition);        ///< Add, and one record.
+  void End(int version, bool commit);                      ///< EndTxn; NONE expected.
+  void Finish(int version, bool commit);                   ///< End, and wait until it is Complete.
   void AwaitComplete();
   txn::TxnDescription Describe() { return broker_.Describe(id_); }
 

@@ -39,41 +39,87 @@ void Begin(TxnBroker& broker, Case& c) {
   Driver& d = c.driver;
   switch (c.row->setup) {
     case Setup::kEmpty:
-    case Setup::kUnknownId: break;
+    case Setup::kUnknownId:
+      break;
     case Setup::kOngoing:
     case Setup::kOtherPid:
-    case Setup::kCompleteAbortTimeout: d.Write(kFree); break;
+    case Setup::kCompleteAbortTimeout:
+      d.Write(kFree);
+      break;
     case Setup::kPrepareCommitV4:
     case Setup::kPrepareCommitV5:
     case Setup::kPrepareAbortV4:
     case Setup::kPrepareAbortV5:
-    case Setup::kPrepareAbortFence: d.Write(kHeld); break;
-    case Setup::kCompleteCommitV4: d.Write(kFree); d.Finish(4, true); break;
-    case Setup::kCompleteCommitV5: d.Write(kFree); d.Finish(5, true); break;
-    case Setup::kCompleteAbortV4: d.Write(kFree); d.Finish(4, false); break;
-    case Setup::kCompleteAbortV5: d.Write(kFree); d.Finish(5, false); break;
+    case Setup::kPrepareAbortFence:
+      d.Write(kHeld);
+      break;
+    case Setup::kCompleteCommitV4:
+      d.Write(kFree);
+      d.Finish(4, true);
+      break;
+    case Setup::kCompleteCommitV5:
+      d.Write(kFree);
+      d.Finish(5, true);
+      break;
+    case Setup::kCompleteAbortV4:
+      d.Write(kFree);
+      d.Finish(4, false);
+      break;
+    case Setup::kCompleteAbortV5:
+      d.Write(kFree);
+      d.Finish(5, false);
+      break;
     case Setup::kCompleteAbortFence:
       d.Write(kFree);
       broker.InitProducerId(d.id(), 60'000);
       d.AwaitComplete();
       break;
-    case Setup::kNextEmpty: d.Init(); break;
-    case Setup::kNextOngoing: d.Init(); d.Write(kFree); break;
-    case Setup::kLaterCommit: d.Init(); d.Init(); d.Write(kFree); d.Finish(4, true); break;
-    case Setup::kNextCommitV4: d.Init(); d.Write(kFree); d.Finish(4, true); break;
-    case Setup::kNextAbortV4: d.Init(); d.Write(kFree); d.Finish(4, false); break;
+    case Setup::kNextEmpty:
+      d.Init();
+      break;
+    case Setup::kNextOngoing:
+      d.Init();
+      d.Write(kFree);
+      break;
+    case Setup::kLaterCommit:
+      d.Init();
+      d.Init();
+      d.Write(kFree);
+      d.Finish(4, true);
+      break;
+    case Setup::kNextCommitV4:
+      d.Init();
+      d.Write(kFree);
+      d.Finish(4, true);
+      break;
+    case Setup::kNextAbortV4:
+      d.Init();
+      d.Write(kFree);
+      d.Finish(4, false);
+      break;
   }
 }
 
 /// The rest, while the markers of "held" cannot be written.
 void PrepareHeld(TxnBroker& broker, Case& c) {
   switch (c.row->setup) {
-    case Setup::kPrepareCommitV4: c.driver.End(4, true); break;
-    case Setup::kPrepareCommitV5: c.driver.End(5, true); break;
-    case Setup::kPrepareAbortV4: c.driver.End(4, false); break;
-    case Setup::kPrepareAbortV5: c.driver.End(5, false); break;
-    case Setup::kPrepareAbortFence: broker.InitProducerId(c.driver.id(), 60'000); break;
-    default: break;
+    case Setup::kPrepareCommitV4:
+      c.driver.End(4, true);
+      break;
+    case Setup::kPrepareCommitV5:
+      c.driver.End(5, true);
+      break;
+    case Setup::kPrepareAbortV4:
+      c.driver.End(4, false);
+      break;
+    case Setup::kPrepareAbortV5:
+      c.driver.End(5, false);
+      break;
+    case Setup::kPrepareAbortFence:
+      broker.InitProducerId(c.driver.id(), 60'000);
+      break;
+    default:
+      break;
   }
 }
 
@@ -89,11 +135,16 @@ std::string Expected(const Case& c) {
   switch (answer) {
     case Answer::kNone:
       return row.setup == Setup::kOngoing ? AfterText(c.commit, c.version < 5 ? 0 : 1) : "NONE";
-    case Answer::kNoneBumped: return AfterText(false, 1);
-    case Answer::kCt: return "CT";
-    case Answer::kIts: return "ITS";
-    case Answer::kFenced: return "FENCED";
-    case Answer::kMapping: return "MAPPING";
+    case Answer::kNoneBumped:
+      return AfterText(false, 1);
+    case Answer::kCt:
+      return "CT";
+    case Answer::kIts:
+      return "ITS";
+    case Answer::kFenced:
+      return "FENCED";
+    case Answer::kMapping:
+      return "MAPPING";
   }
   throw std::logic_error("no such answer");
 }
@@ -103,10 +154,14 @@ std::string ShortName(KafkaError error, int version) {
       version < 2 ? KafkaError::kInvalidProducerEpoch : KafkaError::kProducerFenced;
   if (error == fenced) return "FENCED";
   switch (error) {
-    case KafkaError::kConcurrentTransactions: return "CT";
-    case KafkaError::kInvalidTxnState: return "ITS";
-    case KafkaError::kInvalidProducerIdMapping: return "MAPPING";
-    default: return Name(error);
+    case KafkaError::kConcurrentTransactions:
+      return "CT";
+    case KafkaError::kInvalidTxnState:
+      return "ITS";
+    case KafkaError::kInvalidProducerIdMapping:
+      return "MAPPING";
+    default:
+      return Name(error);
   }
 }
 
@@ -126,12 +181,13 @@ std::string Ask(TxnBroker& broker, Case& c) {
   const txn::TxnDescription after = broker.Describe(id);
   const int epochs = after.producer_epoch.get() - before.producer_epoch.get();
   if (after.state != before.state || epochs != 0) {
-    text += ">" + std::string(Name(after.state)) + (epochs == 0 ? "" : "+" + std::to_string(epochs));
+    text +=
+        ">" + std::string(Name(after.state)) + (epochs == 0 ? "" : "+" + std::to_string(epochs));
   }
   const Producer now{after.producer_id.get(), after.producer_epoch.get()};
   if (c.version >= 5 && answer.error == KafkaError::kNone && answer.producer != now) {
-    text += " told " + std::to_string(answer.producer.id) + "," +
-            std::to_string(answer.producer.epoch);
+    text +=
+        " told " + std::to_string(answer.producer.id) + "," + std::to_string(answer.producer.epoch);
   }
   return text;
 }
@@ -156,8 +212,8 @@ void Record(Report& report, const TxnBroker& broker, std::vector<Cell>& cells, c
   } else if (it->got != got) {
     it->got += " v" + std::to_string(c.version) + ":" + got;
   }
-  report.Record(broker.name(), "EndTxn(pid, e)",
-                std::string(c.row->state) + " | " + Column(c), Expected(c), it->got);
+  report.Record(broker.name(), "EndTxn(pid, e)", std::string(c.row->state) + " | " + Column(c),
+                Expected(c), it->got);
 }
 
 }  // namespace

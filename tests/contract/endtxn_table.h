@@ -10,7 +10,8 @@ namespace lockstep::contract {
 
 enum class Answer : std::uint8_t {
   kNone,        ///< NONE: the broker's decision is durable, or was before.
-  kNoneBumped,  ///< NONE, and the id is at the next epoch, CompleteAbort: an empty transaction ended.
+  kNoneBumped,  ///< NONE, and the id is at the next epoch, CompleteAbort: an empty transaction
+                ///< ended.
   kCt,          ///< CONCURRENT_TRANSACTIONS.
   kIts,         ///< INVALID_TXN_STATE.
   kFenced,      ///< INVALID_PRODUCER_EPOCH from v0-1, PRODUCER_FENCED from v2 on.
@@ -19,9 +20,9 @@ enum class Answer : std::uint8_t {
 
 /// How the id gets into the row's state; (pid, e) is what its first InitProducerId gave.
 enum class Setup : std::uint8_t {
-  kEmpty,             ///< Nothing else.
-  kOngoing,           ///< One record written.
-  kPrepareCommitV4,   ///< EndTxn v4; the markers cannot be written.
+  kEmpty,            ///< Nothing else.
+  kOngoing,          ///< One record written.
+  kPrepareCommitV4,  ///< EndTxn v4; the markers cannot be written.
   kPrepareCommitV5,
   kPrepareAbortV4,
   kPrepareAbortV5,

@@ -40,8 +40,7 @@ rd_kafka_t* NewConsumer(const std::string& bootstrap, const std::string& group) 
   for (const auto& [key, value] : settings) {
     rd_kafka_conf_set(conf, key.c_str(), value.c_str(), message.data(), message.size());
   }
-  rd_kafka_t* consumer =
-      rd_kafka_new(RD_KAFKA_CONSUMER, conf, message.data(), message.size());
+  rd_kafka_t* consumer = rd_kafka_new(RD_KAFKA_CONSUMER, conf, message.data(), message.size());
   if (consumer == nullptr) throw std::runtime_error(message.data());
   return consumer;
 }
@@ -66,7 +65,9 @@ LiveConsumer::LiveConsumer(const std::string& bootstrap, const std::string& grou
   }
 }
 
-LiveConsumer::~LiveConsumer() { rd_kafka_destroy_flags(consumer_, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE); }
+LiveConsumer::~LiveConsumer() {
+  rd_kafka_destroy_flags(consumer_, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
+}
 
 std::string LiveConsumer::member_id() const {
   char* id = rd_kafka_memberid(consumer_);

@@ -126,9 +126,8 @@ Appended RealBroker::Produce(const ProduceRequest& request) {
   message.partition = request.partition.partition;
   message.records = EncodeRecordBatch(batch);
   const std::int16_t version = request.implicit_add ? 12 : 9;
-  const auto answer =
-      Patiently([&] { return LeaderOf(request.partition).Ask(message, version); },
-                [](const auto& a) { return ToFake(a.error); });
+  const auto answer = Patiently([&] { return LeaderOf(request.partition).Ask(message, version); },
+                                [](const auto& a) { return ToFake(a.error); });
   return {ToFake(answer.error), answer.base_offset};
 }
 
@@ -170,9 +169,9 @@ ProducerAnswer RealBroker::EndTxn(int version, const std::string& id, Producer p
   request.producer_id = producer.id;
   request.producer_epoch = producer.epoch;
   request.commit = commit;
-  const auto answer = Patiently(
-      [&] { return coordinator_->Ask(request, static_cast<std::int16_t>(version)); },
-      [](const auto& a) { return ToFake(a.error); });
+  const auto answer =
+      Patiently([&] { return coordinator_->Ask(request, static_cast<std::int16_t>(version)); },
+                [](const auto& a) { return ToFake(a.error); });
   return {ToFake(answer.error), {answer.producer_id, answer.producer_epoch}};
 }
 
@@ -212,8 +211,7 @@ RawClient& RealBroker::LeaderOf(const txn::TopicPartition& partition) {
   return partition.topic == "held" ? *other_ : *coordinator_;
 }
 
-std::int64_t RealBroker::LatestOffset(const txn::TopicPartition& partition,
-                                      bool read_committed) {
+std::int64_t RealBroker::LatestOffset(const txn::TopicPartition& partition, bool read_committed) {
   protocol::ListOffsets request;
   request.isolation = read_committed ? 1 : 0;
   request.topics = {{partition.topic, {partition.partition}}};

@@ -18,9 +18,8 @@ Report::Line& Report::Find(const std::string& section, const std::string& what,
   return *line;
 }
 
-void Report::Record(const std::string& broker, const std::string& section,
-                    const std::string& what, const std::string& expected,
-                    const std::string& got) {
+void Report::Record(const std::string& broker, const std::string& section, const std::string& what,
+                    const std::string& expected, const std::string& got) {
   if (std::find(brokers_.begin(), brokers_.end(), broker) == brokers_.end()) {
     brokers_.push_back(broker);
   }
@@ -57,7 +56,8 @@ std::string Report::Table() const {
       what_width = std::max(what_width, line.what.size());
       expected_width = std::max(expected_width, line.expected.size());
     }
-    out << '\n' << std::left << std::setw(static_cast<int>(what_width)) << section << "  "
+    out << '\n'
+        << std::left << std::setw(static_cast<int>(what_width)) << section << "  "
         << std::setw(static_cast<int>(expected_width)) << "expected";
     for (const std::string& broker : brokers_) out << "  " << broker;
     out << '\n';
@@ -66,9 +66,9 @@ std::string Report::Table() const {
           << std::setw(static_cast<int>(expected_width)) << line.expected;
       for (const std::string& broker : brokers_) {
         const auto it = line.got.find(broker);
-        const std::string cell = it == line.got.end()              ? "-"
+        const std::string cell = it == line.got.end()          ? "-"
                                  : it->second == line.expected ? "="
-                                                                : it->second;
+                                                               : it->second;
         out << "  " << std::setw(static_cast<int>(broker.size())) << cell;
       }
       out << '\n';

@@ -35,7 +35,8 @@ class Oracle {
   explicit Oracle(const SimOptions& options) : options_(options) {}
   void Watch(SimBroker& broker);
 
-  // ---- What clients do and hear: called on the coordinator's executor ----------------------------
+  // ---- What clients do and hear: called on the coordinator's executor
+  // ----------------------------
 
   void OnBegan(const GlobalTxnId& id);
   /// Work was accepted.
@@ -44,7 +45,8 @@ class Oracle {
   /// An answer that carries an outcome, or the lack of one.
   void OnAnswer(const GlobalTxnId& id, const Result<coordinator::TxnView>& answer);
 
-  // ---- What the disk does ------------------------------------------------------------------------
+  // ---- What the disk does
+  // ------------------------------------------------------------------------
 
   void OnDecisionWritten(const txn::Decision& decision);
   void OnDecisionDurable(const txn::Decision& decision);
@@ -52,7 +54,8 @@ class Oracle {
   /// A new process: what was written and not found by it is gone. The decisions follow.
   void OnLogOpened();
 
-  // ---- What the brokers do -----------------------------------------------------------------------
+  // ---- What the brokers do
+  // -----------------------------------------------------------------------
 
   void OnInitProducerId(const SimBroker& broker, const std::string& transactional_id);
   void OnBrokerStep(SimBroker& broker);
@@ -105,8 +108,7 @@ class Oracle {
   void OnVisible(const SimBroker& broker, const std::string& tag);
   void CheckTold(const GlobalTxnId& id, Txn& txn, const coordinator::TxnView& view);
   void CheckCommittedView(const GlobalTxnId& id, const Txn& txn);
-  void CheckHeuristicView(const GlobalTxnId& id, const Txn& txn,
-                          const coordinator::TxnView& view);
+  void CheckHeuristicView(const GlobalTxnId& id, const Txn& txn, const coordinator::TxnView& view);
   void CheckQuietTxn(const GlobalTxnId& id, const Txn& txn,
                      const Result<coordinator::TxnView>& view);
   void CheckQuietBroker(SimBroker& broker);

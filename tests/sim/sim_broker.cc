@@ -19,8 +19,7 @@ fake_kafka::FakeKafkaOptions KafkaOptions(const ClusterName& name, const SimOpti
   kafka.cluster_id = "id-of-" + name.get();
   kafka.loses_markers = options.loses_markers;
   kafka.start_time_outlives_init = options.start_time_outlives_init;
-  kafka.id_expiration_ms =
-      std::chrono::duration_cast<milliseconds>(options.id_expiration).count();
+  kafka.id_expiration_ms = std::chrono::duration_cast<milliseconds>(options.id_expiration).count();
   return kafka;
 }
 
@@ -80,8 +79,10 @@ void SimBroker::Arrive(const std::function<void(bool)>& carry_out) {
     case State::kUp:
       AdvanceClock();
       return carry_out(false);
-    case State::kRefusing: return carry_out(true);
-    case State::kSilent: return;
+    case State::kRefusing:
+      return carry_out(true);
+    case State::kSilent:
+      return;
     case State::kPaused:
       held_.push_back([this, carry_out] { Arrive(carry_out); });
       return;
@@ -89,8 +90,7 @@ void SimBroker::Arrive(const std::function<void(bool)>& carry_out) {
 }
 
 std::int64_t SimBroker::ClockMs() const {
-  return clock_offset_ms_ +
-         std::chrono::duration_cast<milliseconds>(scheduler_.now()).count();
+  return clock_offset_ms_ + std::chrono::duration_cast<milliseconds>(scheduler_.now()).count();
 }
 
 void SimBroker::AdvanceClock() { kafka_.AdvanceTo(ClockMs()); }

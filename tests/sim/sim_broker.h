@@ -37,8 +37,9 @@ class SimBroker {
   /// Who sends: the wire client's requests may be repeated by the network's troubles.
   enum class Sender { kLane, kWire };
 
-  /// One request over the network. `done` gets the answer, or nothing if none came within `timeout`:
-  /// then the request may have been carried out, or may be later. `what` is for the trace.
+  /// One request over the network. `done` gets the answer, or nothing if none came within
+  /// `timeout`: then the request may have been carried out, or may be later. `what` is for the
+  /// trace.
   template <typename R>
   void Call(Sender sender, const std::string& what, Life caller, Duration timeout,
             std::function<R(FakeKafka&)> request, std::function<void(std::optional<R>)> done) {
@@ -81,7 +82,9 @@ class SimBroker {
   static std::string Show(const fake_kafka::ProducerAnswer& answer);
   static std::string Show(const txn::TxnDescription& description);
   template <typename R>
-  static std::string Show(const R&) { return "answered"; }
+  static std::string Show(const R&) {
+    return "answered";
+  }
   bool Lost() { return !calm_ && random_.Chance(options_.lose_answer); }
   Duration Delay();
   void AdvanceClock();
@@ -103,8 +106,8 @@ class SimBroker {
   std::int64_t clock_offset_ms_;  // Brokers' clocks are not ours.
   State state_ = State::kUp;
   bool calm_ = false;
-  int foreign_ = 0;  // Transactions of other applications so far.
-  bool marker_is_due_ = false;  // An event is under way that writes one.
+  int foreign_ = 0;                          // Transactions of other applications so far.
+  bool marker_is_due_ = false;               // An event is under way that writes one.
   std::vector<std::function<void()>> held_;  // Requests that wait for a paused broker.
 };
 

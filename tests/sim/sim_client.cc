@@ -61,8 +61,7 @@ void SimClient::NextTxn() {
 }
 
 void SimClient::Begin() {
-  const Duration timeout =
-      must_commit_ ? seconds(30) : seconds(world_.random().Between(1, 30));
+  const Duration timeout = must_commit_ ? seconds(30) : seconds(world_.random().Between(1, 30));
   Call(
       [&](Coordinator& coordinator) {
         coordinator.Begin(timeout, "client " + std::to_string(number_),
@@ -109,8 +108,7 @@ txn::BranchWork SimClient::SomeWork(const ClusterName& cluster, std::vector<std:
   }
   if (random.Chance(0.3)) {
     const bool standalone = random.Chance(0.5);
-    txn::GroupOffsets group{.group_id = standalone ? "alone" : "members",
-                            .standalone = standalone};
+    txn::GroupOffsets group{.group_id = standalone ? "alone" : "members", .standalone = standalone};
     if (!standalone) {
       group.member_id = "member";
       group.generation = !must_commit_ && random.Chance(0.1) ? 4 : 5;  // 4 is stale.
@@ -229,7 +227,8 @@ void SimClient::Answered(const View& view) {
     return After(milliseconds(500), [this] { Get(); });
   }
   switch (view->state) {
-    case GlobalTxnState::kActive: return Commit();
+    case GlobalTxnState::kActive:
+      return Commit();
     case GlobalTxnState::kPreparing:
     case GlobalTxnState::kCommitting:
       // Asked again now and then; in a bad world it stops asking.

@@ -9,28 +9,28 @@
 namespace lockstep::sim {
 
 /// Bugs planted on purpose, to show that the simulation notices them. X(constant, "name", what)
-#define LOCKSTEP_SIM_DEFECTS(X)                                                                   \
-  X(kLogAcksBeforeSync, "log-acks-before-sync", "a decision is called durable before its sync")   \
-  X(kLaneReusedEarly, "lane-reused-early",                                                        \
-    "a lane is used again before its completion is durable, and start times are not compared")    \
-  X(kUncleanLaneReused, "unclean-lane-reused",                                                    \
-    "a lane with an unanswered request is used again under the same epoch")                       \
-  X(kVoteWhileUnanswered, "vote-while-unanswered",                                                \
-    "a lane votes YES although a request of its transaction is unanswered")                       \
-  X(kInitBeforeResolve, "init-before-resolve",                                                    \
-    "recovery initialises ids whose decision is pending")                                         \
-  X(kVoteUnchecked, "vote-unchecked",                                                             \
-    "a lane votes without asking the broker, and as if it had time without end")                  \
-  X(kVoteUnflushed, "vote-unflushed", "a lane votes before its records are delivered")            \
-  X(kInitReusesId, "init-reuses-id",                                                              \
-    "an id is used on although an InitProducerId of it is unanswered")                            \
-  X(kAbortedIdReused, "aborted-id-reused",                                                        \
-    "an id is used on after an abort whose markers the broker may have lost (KAFKA-20734)")       \
-  X(kMarkersUnchecked, "markers-unchecked",                                                       \
-    "markers are taken for written because the coordinator says Complete")                        \
-  X(kDeadlineTooLate, "deadline-too-late", "a lane promises more time than the broker gives it")  \
-  X(kErrorIsOutcome, "error-is-outcome",                                                          \
-    "a lane takes a commit that was not answered for a commit that worked")                       \
+#define LOCKSTEP_SIM_DEFECTS(X)                                                                  \
+  X(kLogAcksBeforeSync, "log-acks-before-sync", "a decision is called durable before its sync")  \
+  X(kLaneReusedEarly, "lane-reused-early",                                                       \
+    "a lane is used again before its completion is durable, and start times are not compared")   \
+  X(kUncleanLaneReused, "unclean-lane-reused",                                                   \
+    "a lane with an unanswered request is used again under the same epoch")                      \
+  X(kVoteWhileUnanswered, "vote-while-unanswered",                                               \
+    "a lane votes YES although a request of its transaction is unanswered")                      \
+  X(kInitBeforeResolve, "init-before-resolve",                                                   \
+    "recovery initialises ids whose decision is pending")                                        \
+  X(kVoteUnchecked, "vote-unchecked",                                                            \
+    "a lane votes without asking the broker, and as if it had time without end")                 \
+  X(kVoteUnflushed, "vote-unflushed", "a lane votes before its records are delivered")           \
+  X(kInitReusesId, "init-reuses-id",                                                             \
+    "an id is used on although an InitProducerId of it is unanswered")                           \
+  X(kAbortedIdReused, "aborted-id-reused",                                                       \
+    "an id is used on after an abort whose markers the broker may have lost (KAFKA-20734)")      \
+  X(kMarkersUnchecked, "markers-unchecked",                                                      \
+    "markers are taken for written because the coordinator says Complete")                       \
+  X(kDeadlineTooLate, "deadline-too-late", "a lane promises more time than the broker gives it") \
+  X(kErrorIsOutcome, "error-is-outcome",                                                         \
+    "a lane takes a commit that was not answered for a commit that worked")                      \
   X(kFenceForgotten, "fence-forgotten", "lanes of earlier incarnations are left as they are")
 
 enum class Defect : std::uint8_t {
@@ -53,28 +53,28 @@ struct SimOptions {
   Defect defect = Defect::kNone;
 
   int clusters = 2;
-  int lanes = 2;    ///< Per cluster.
+  int lanes = 2;  ///< Per cluster.
   int clients = 3;
-  int txns = 6;     ///< Per client.
+  int txns = 6;  ///< Per client.
 
-  double crash = 0;           ///< Of lockstepd, per step; some of them are orderly stops.
-  double lose_request = 0;    ///< Per request: it never arrives.
-  double lose_answer = 0;     ///< Per request: it is carried out, and nobody hears of it.
-  double late = 0;            ///< Per request: it arrives long after it was given up.
-  double duplicate = 0;       ///< Per request of the wire client: it arrives twice.
-  double outage = 0;          ///< Per step: a cluster goes away for a while.
+  double crash = 0;               ///< Of lockstepd, per step; some of them are orderly stops.
+  double lose_request = 0;        ///< Per request: it never arrives.
+  double lose_answer = 0;         ///< Per request: it is carried out, and nobody hears of it.
+  double late = 0;                ///< Per request: it arrives long after it was given up.
+  double duplicate = 0;           ///< Per request of the wire client: it arrives twice.
+  double outage = 0;              ///< Per step: a cluster goes away for a while.
   double outage_at_decision = 0;  ///< Per decision: some cluster goes away as it is written.
-  double lose_leader = 0;     ///< Per step: a partition has no leader for a while.
-  double slow_sync = 0;       ///< Per sync: it takes seconds.
-  double failed_sync = 0;     ///< Per sync.
-  double foreign = 0;         ///< Per step: somebody else's transaction opens on some partition.
-  double delete_records = 0;  ///< Per step: retention takes what is stable in some partition.
-  bool loses_markers = false;       ///< KAFKA-20734.
+  double lose_leader = 0;         ///< Per step: a partition has no leader for a while.
+  double slow_sync = 0;           ///< Per sync: it takes seconds.
+  double failed_sync = 0;         ///< Per sync.
+  double foreign = 0;          ///< Per step: somebody else's transaction opens on some partition.
+  double delete_records = 0;   ///< Per step: retention takes what is stable in some partition.
+  bool loses_markers = false;  ///< KAFKA-20734.
   bool start_time_outlives_init = false;  ///< As brokers before 4.0 have it.
   bool wall_clock_steps = false;
-  bool forgets = false;        ///< The log forgets what is complete when it is opened.
-  Duration txn_timeout{};      ///< Kafka's transaction.timeout.ms for the lanes.
-  Duration id_expiration{};    ///< Kafka's transactional.id.expiration.ms.
+  bool forgets = false;      ///< The log forgets what is complete when it is opened.
+  Duration txn_timeout{};    ///< Kafka's transaction.timeout.ms for the lanes.
+  Duration id_expiration{};  ///< Kafka's transactional.id.expiration.ms.
   Duration prepare_timeout{};
   Duration deadline_margin{};
   Duration longest_outage{};

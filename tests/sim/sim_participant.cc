@@ -21,17 +21,22 @@ bool AsksForPatience(KafkaError error) {
     case KafkaError::kConcurrentTransactions:
     case KafkaError::kNotEnoughReplicas:
     case KafkaError::kNotLeaderOrFollower:
-    case KafkaError::kCoordinatorNotAvailable: return true;
-    default: return false;
+    case KafkaError::kCoordinatorNotAvailable:
+      return true;
+    default:
+      return false;
   }
 }
 
 AbortReason ReasonFor(KafkaError error) {
   switch (error) {
-    case KafkaError::kUnknownTopicOrPartition: return AbortReason::kUnknownTopic;
+    case KafkaError::kUnknownTopicOrPartition:
+      return AbortReason::kUnknownTopic;
     case KafkaError::kIllegalGeneration:
-    case KafkaError::kUnknownMemberId: return AbortReason::kGroupFenced;
-    default: return AbortReason::kProducerFenced;
+    case KafkaError::kUnknownMemberId:
+      return AbortReason::kGroupFenced;
+    default:
+      return AbortReason::kProducerFenced;
   }
 }
 
@@ -74,16 +79,17 @@ template <typename R>
 void SimParticipant::Ask(const std::string& what, std::function<R(FakeKafka&)> request,
                          std::function<void(R)> answered) {
   ++in_flight_;
-  cluster_.broker().Call<R>(
-      SimBroker::Sender::kLane, what + "(" + lane_->id + ")", life(), kRequestTimeout, request,
-      [this, what, request, answered](std::optional<R> answer) {
-        --in_flight_;
-        if (lane_ == nullptr) return;  // Given back, and renewed for this very request.
-        if (!answer) Unanswered();
-        if (!preparing()) return;
-        if (answer) return answered(*answer);
-        Ask<R>(what, request, answered);
-      });
+  cluster_.broker().Call<R>(SimBroker::Sender::kLane, what + "(" + lane_->id + ")", life(),
+                            kRequestTimeout, request,
+                            [this, what, request, answered](std::optional<R> answer) {
+                              --in_flight_;
+                              if (lane_ == nullptr)
+                                return;  // Given back, and renewed for this very request.
+                              if (!answer) Unanswered();
+                              if (!preparing()) return;
+                              if (answer) return answered(*answer);
+                              Ask<R>(what, request, answered);
+                            });
 }
 
 /// It may arrive at any time, also in the lane's next transaction.
@@ -134,8 +140,7 @@ void SimParticipant::ProduceTo(const txn::TopicPartition& partition,
   const std::int32_t sequence = lane_->next_sequence[partition];
   Ask<Appended>(
       "Produce",
-      [id = lane_->id, producer = lane_->producer, partition, sequence,
-       values](FakeKafka& kafka) {
+      [id = lane_->id, producer = lane_->producer, partition, sequence, values](FakeKafka& kafka) {
         return kafka.Produce({id, producer, partition, sequence, values});
       },
       [this, partition, values](const Appended& appended) {
@@ -152,10 +157,8 @@ void SimParticipant::SendOffsets(std::size_t group) {
   if (group == work_.offsets.size()) return FindOffsetsEvidence();
   Ask<KafkaError>(
       "AddOffsetsToTxn",
-      [id = lane_->id, producer = lane_->producer,
-       name = work_.offsets[group].group_id](FakeKafka& kafka) {
-        return kafka.AddOffsetsToTxn(id, producer, name);
-      },
+      [id = lane_->id, producer = lane_->producer, name = work_.offsets[group].group_id](
+          FakeKafka& kafka) { return kafka.AddOffsetsToTxn(id, producer, name); },
       [this, group](KafkaError error) {
         if (Failed(error, [=, this] { SendOffsets(group); })) return;
         in_transaction_ = true;
@@ -243,9 +246,8 @@ void SimParticipant::VoteYes(std::int64_t start_time_ms) {
     vote.prepared.evidence.push_back({partition, std::max<std::int64_t>(offset, 0)});
   }
   const Duration timeout = world.options.txn_timeout;
-  vote.prepared.deadline =
-      WallTime{world.clock.WallNow().ms +
-               std::chrono::duration_cast<milliseconds>(timeout).count()};
+  vote.prepared.deadline = WallTime{world.clock.WallNow().ms +
+                                    std::chrono::duration_cast<milliseconds>(timeout).count()};
   vote.deadline = begun_ + timeout;
   if (world.options.defect == Defect::kDeadlineTooLate ||
       world.options.defect == Defect::kVoteUnchecked) {
@@ -287,8 +289,8 @@ void SimParticipant::SendCommit(int attempts_left, coordinator::Callback<Status>
         if (!answer) Unanswered();
         const bool retry = !answer || answer->error == KafkaError::kConcurrentTransactions;
         if (retry && attempts_left > 1) {
-          cluster_.world().scheduler.After(
-              kRetry, life(), [=, this] { SendCommit(attempts_left - 1, done); });
+          cluster_.world().scheduler.After(kRetry, life(),
+                                           [=, this] { SendCommit(attempts_left - 1, done); });
           return;
         }
         if (cluster_.world().options.defect == Defect::kErrorIsOutcome) return done({});

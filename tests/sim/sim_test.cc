@@ -28,12 +28,11 @@ TEST_P(PlantedBug, IsCaught) {
   FAIL() << GetParam().what << ": not caught within " << kSeeds << " seeds";
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, PlantedBug, ::testing::ValuesIn(AllDefects()),
-                         [](const auto& each) {
-                           std::string name(each.param.name);
-                           std::erase(name, '-');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Each, PlantedBug, ::testing::ValuesIn(AllDefects()), [](const auto& each) {
+  std::string name(each.param.name);
+  std::erase(name, '-');
+  return name;
+});
 
 TEST(Simulation, SameSeedSameRun) {
   const SimOptions options = OptionsFor(7, Defect::kNone);

@@ -63,8 +63,7 @@ void Print(const Totals& t, double seconds) {
       "told COMMITTED, %llu HEURISTIC\n",
       static_cast<unsigned long long>(t.seeds), seconds,
       static_cast<double>(t.seeds) * 60 / seconds, static_cast<unsigned long long>(t.steps),
-      static_cast<unsigned long long>(t.crashes),
-      static_cast<unsigned long long>(t.counts.begun),
+      static_cast<unsigned long long>(t.crashes), static_cast<unsigned long long>(t.counts.begun),
       static_cast<unsigned long long>(t.counts.committed),
       static_cast<unsigned long long>(t.counts.heuristic));
 }
@@ -72,8 +71,8 @@ void Print(const Totals& t, double seconds) {
 /// False: it broke a promise.
 bool RunOne(std::uint64_t seed, const Arguments& arguments, Totals& totals) {
   current_seed = seed;
-  const Outcome outcome = RunSeed(seed, arguments.defect,
-                                  arguments.verbose ? Trace::Mode::kPrint : Trace::Mode::kOff);
+  const Outcome outcome =
+      RunSeed(seed, arguments.defect, arguments.verbose ? Trace::Mode::kPrint : Trace::Mode::kOff);
   Add(totals, outcome);
   if (outcome.violation.empty()) return true;
   if (!arguments.verbose) {

@@ -171,7 +171,8 @@ void World::Quiesce() {
            [&] { return settled_ && scheduler_.now() > calm_until; });
 }
 
-/// The operator: looks every second, has missing markers written, acknowledges, asks about the past.
+/// The operator: looks every second, has missing markers written, acknowledges, asks about the
+/// past.
 void World::Operate() {
   settled_ = false;
   scheduler_.After(seconds(1), [this] { Operate(); });

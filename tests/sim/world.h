@@ -50,10 +50,12 @@ class World {
   World(const SimOptions& options, Trace::Mode trace);
   ~World();
 
-  /// Runs the seed to its end: clients finish under trouble, then all is quiet, then all is checked.
+  /// Runs the seed to its end: clients finish under trouble, then all is quiet, then all is
+  /// checked.
   Outcome Run();
 
-  // ---- For clients -------------------------------------------------------------------------------
+  // ---- For clients
+  // -------------------------------------------------------------------------------
 
   const SimOptions& options() const { return options_; }
   Scheduler& scheduler() { return scheduler_; }

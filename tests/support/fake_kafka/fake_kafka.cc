@@ -78,8 +78,8 @@ Appended FakeKafka::Produce(const ProduceRequest& request) {
   if (leaderless_.contains(request.partition)) return {KafkaError::kNotLeaderOrFollower, -1};
   if (!request.transactional_id.empty() && !log->IsOpen(request.producer)) {
     if (request.implicit_add) {
-      const KafkaError added = AddPartitionsToTxn(request.transactional_id, request.producer,
-                                                  {request.partition}, 5);
+      const KafkaError added =
+          AddPartitionsToTxn(request.transactional_id, request.producer, {request.partition}, 5);
       if (added != KafkaError::kNone) return {added, -1};
     }
     const KafkaError verified =
@@ -89,15 +89,16 @@ Appended FakeKafka::Produce(const ProduceRequest& request) {
   return log->Append(request.producer, request.base_sequence, request.values);
 }
 
-/// KIP-890, since 3.6: before its first record a partition's leader asks the coordinator whether the
-/// transaction is really open there.
+/// KIP-890, since 3.6: before its first record a partition's leader asks the coordinator whether
+/// the transaction is really open there.
 KafkaError FakeKafka::VerifyPartition(const std::string& id, Producer producer,
                                       const txn::TopicPartition& partition) {
   const Transaction* t = Find(id);
   if (t == nullptr || t->producer.id != producer.id) return KafkaError::kInvalidProducerIdMapping;
   if (t->producer.epoch != producer.epoch) return KafkaError::kInvalidProducerEpoch;
   if (t->state == KafkaTxnState::kPrepareCommit || t->state == KafkaTxnState::kPrepareAbort) {
-    return KafkaError::kNotEnoughReplicas;  // Retriable, for clients that do not know a better word.
+    return KafkaError::kNotEnoughReplicas;  // Retriable, for clients that do not know a better
+                                            // word.
   }
   return t->partitions.contains(partition) ? KafkaError::kNone : KafkaError::kInvalidTxnState;
 }
@@ -115,8 +116,8 @@ KafkaError FakeKafka::TxnOffsetCommit(const TxnOffsetCommitRequest& request) {
   if (valid != KafkaError::kNone) return valid;
   groups_.try_emplace(request.group.group_id);
   for (const txn::OffsetToCommit& offset : request.group.offsets) {
-    const Appended appended = log.AppendFromCoordinator(
-        request.producer, OffsetRecord(request.group.group_id, offset));
+    const Appended appended =
+        log.AppendFromCoordinator(request.producer, OffsetRecord(request.group.group_id, offset));
     if (appended.error != KafkaError::kNone) return appended.error;
     pending_offsets_[request.producer.id].push_back({request.group.group_id, offset});
   }
@@ -130,8 +131,8 @@ KafkaError FakeKafka::ValidateGroup(const txn::GroupOffsets& offsets) const {
   if (it == groups_.end() || !it->second.managed) {
     return offsets.generation < 0 ? KafkaError::kNone : KafkaError::kIllegalGeneration;
   }
-  const bool says_nothing = offsets.generation < 0 && offsets.member_id.empty() &&
-                            !offsets.group_instance_id.has_value();
+  const bool says_nothing =
+      offsets.generation < 0 && offsets.member_id.empty() && !offsets.group_instance_id.has_value();
   if (says_nothing) return KafkaError::kNone;
   if (!it->second.members.contains(offsets.member_id)) return KafkaError::kUnknownMemberId;
   return offsets.generation == it->second.generation ? KafkaError::kNone
@@ -147,8 +148,7 @@ KafkaError FakeKafka::WriteTxnMarkers(Producer producer, std::int32_t coordinato
 
 KafkaError FakeKafka::ApplyMarker(Producer producer, std::int32_t coordinator_epoch, bool commit,
                                   const txn::TopicPartition& partition) {
-  const KafkaError error =
-      Partition(partition)->AppendMarker(producer, coordinator_epoch, commit);
+  const KafkaError error = Partition(partition)->AppendMarker(producer, coordinator_epoch, commit);
   if (error != KafkaError::kNone || partition.topic != kOffsetsTopic) return error;
   std::vector<PendingOffsets>& pending = pending_offsets_[producer.id];
   std::erase_if(pending, [&](const PendingOffsets& entry) {

@@ -110,7 +110,8 @@ class FakeKafka {
   /// The group has these members in this generation; other members and generations are fenced.
   void SetGroup(const std::string& group, std::int32_t generation, std::set<std::string> members);
 
-  // ---- Markers: written only when told to --------------------------------------------------------
+  // ---- Markers: written only when told to
+  // --------------------------------------------------------
 
   bool OwesMarkers() const { return !preparing_.empty(); }
   /// Those that could be written now, oldest transaction first.
@@ -121,7 +122,8 @@ class FakeKafka {
 
   const std::vector<LostMarker>& LostMarkers() const { return lost_; }
 
-  // ---- Requests of producers ---------------------------------------------------------------------
+  // ---- Requests of producers
+  // ---------------------------------------------------------------------
 
   ProducerAnswer InitProducerId(const std::string& transactional_id, std::int32_t timeout_ms,
                                 std::optional<Producer> expected = std::nullopt);
@@ -136,7 +138,8 @@ class FakeKafka {
   ProducerAnswer EndTxn(int version, const std::string& transactional_id, Producer producer,
                         bool commit);
 
-  // ---- Requests of anybody -----------------------------------------------------------------------
+  // ---- Requests of anybody
+  // -----------------------------------------------------------------------
 
   /// `exists` is false for TRANSACTIONAL_ID_NOT_FOUND.
   txn::TxnDescription DescribeTransaction(const std::string& transactional_id) const;

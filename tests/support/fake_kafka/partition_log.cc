@@ -14,7 +14,8 @@ constexpr std::size_t kRememberedBatches = 5;
 std::string Name(KafkaError error) {
   switch (error) {
 #define LOCKSTEP_X(constant, code, name) \
-  case KafkaError::constant: return name;
+  case KafkaError::constant:             \
+    return name;
     LOCKSTEP_FAKE_KAFKA_ERRORS(LOCKSTEP_X)
 #undef LOCKSTEP_X
   }
@@ -65,8 +66,8 @@ Appended PartitionLog::AppendFromCoordinator(Producer producer, std::string valu
 void PartitionLog::Push(ProducerState& state, Producer producer, std::string value) {
   if (state.open.empty()) open_.insert(high_watermark());
   state.open.push_back(high_watermark());
-  entries_.push_back(LogEntry{LogEntry::Kind::kRecord, producer, std::move(value),
-                              LogEntry::Fate::kOpen});
+  entries_.push_back(
+      LogEntry{LogEntry::Kind::kRecord, producer, std::move(value), LogEntry::Fate::kOpen});
 }
 
 KafkaError PartitionLog::AppendMarker(Producer producer, std::int32_t coordinator_epoch,
@@ -85,8 +86,8 @@ KafkaError PartitionLog::AppendMarker(Producer producer, std::int32_t coordinato
   }
   if (!state.open.empty()) open_.erase(state.open.front());
   state.open.clear();
-  entries_.push_back(LogEntry{
-      commit ? LogEntry::Kind::kCommitMarker : LogEntry::Kind::kAbortMarker, producer, ""});
+  entries_.push_back(LogEntry{commit ? LogEntry::Kind::kCommitMarker : LogEntry::Kind::kAbortMarker,
+                              producer, ""});
   return KafkaError::kNone;
 }
 

@@ -1,5 +1,5 @@
-// The transaction coordinator: TransactionCoordinator.scala and TransactionMetadata as of 4.x, which
-// for version 0 to 4 requests is what 3.9 does too.
+// The transaction coordinator: TransactionCoordinator.scala and TransactionMetadata as of 4.x,
+// which for version 0 to 4 requests is what 3.9 does too.
 
 #include <algorithm>
 #include <limits>
@@ -94,8 +94,7 @@ KafkaError FakeKafka::BumpEpoch(Transaction& t, std::optional<Producer> expected
 }
 
 /// A time-out, or an InitProducerId that found it open. The bumped epoch is given to nobody.
-void FakeKafka::FenceOngoing(const std::string& id, Transaction& t,
-                             EndedTransaction::Cause cause) {
+void FakeKafka::FenceOngoing(const std::string& id, Transaction& t, EndedTransaction::Cause cause) {
   const Producer was = t.producer;
   t.producer.epoch = Next(t.producer.epoch);
   t.last_epoch = -1;
@@ -156,8 +155,8 @@ ProducerAnswer FakeKafka::EndTxnV4(const std::string& id, Transaction& t, Produc
 ProducerAnswer FakeKafka::EndTxnV5(const std::string& id, Transaction& t, Producer producer,
                                    bool commit) {
   const bool same_epoch = t.producer.epoch == producer.epoch;
-  const bool rolled_over = t.previous_producer_id == producer.id &&
-                           producer.epoch == kLastEpoch && t.producer.epoch == 0;
+  const bool rolled_over = t.previous_producer_id == producer.id && producer.epoch == kLastEpoch &&
+                           t.producer.epoch == 0;
   const bool is_retry = t.producer.epoch == producer.epoch + 1 || rolled_over;
   if (t.producer.id != producer.id && !rolled_over) {
     return Refuse(KafkaError::kInvalidProducerIdMapping);

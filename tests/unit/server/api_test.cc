@@ -268,11 +268,12 @@ TEST_F(ApiTest, MaxWaitEndsInCommitting) {
 }
 
 TEST_F(ApiTest, ADecidedTransactionIsNeverDeadlineExceeded) {
-  east_.Set({.commits = false});
+  // Decided half way to the deadline: max_wait, which counts from the decision, would be too late.
+  east_.Set({.vote_delay = milliseconds(600), .commits = false});
   Serve();
   v1::CommitResponse response;
   const std::string id = BeginWithWork();
-  const auto status = Commit(id, &response, v1::COMMIT_WAIT_COMPLETE, milliseconds(600));
+  const auto status = Commit(id, &response, v1::COMMIT_WAIT_COMPLETE, milliseconds(1200));
   ASSERT_TRUE(status.ok()) << status.error_message();
   EXPECT_EQ(response.outcome(), v1::OUTCOME_COMMITTING);
 }
@@ -347,6 +348,15 @@ TEST_F(ApiTest, AFailedLogIsOutcomeUnknownForThoseWhoWaitAndAllAfterThem) {
   v1::AbortResponse abort;
   ExpectError(Abort(id, &abort), grpc::UNAVAILABLE, "OUTCOME_UNKNOWN");
   ExpectError(Produce(id, "east", 2), grpc::UNAVAILABLE, "OUTCOME_UNKNOWN");
+}
+
+TEST_F(ApiTest, ALogThatIsAnOlderCopyIsOutcomeUnknownToo) {
+  Serve();
+  const std::string id = BeginWithWork();
+  east_.Supersede("its lanes went on without this log");
+  EXPECT_NE(fatal_.get_future().get().message.find("went on"), std::string::npos);
+  v1::CommitResponse response;
+  ExpectError(Commit(id, &response), grpc::UNAVAILABLE, "OUTCOME_UNKNOWN", "went on");
 }
 
 }  // namespace

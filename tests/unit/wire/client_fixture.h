@@ -26,6 +26,11 @@ constexpr Duration kShort = 500ms;
 /// A client, and fake brokers for it to talk to.
 class ClientTest : public ::testing::Test {
  protected:
+  /// One for all tests of the program, as lockstepd has one for all clusters.
+  static IoThread& io() {
+    static IoThread thread;
+    return thread;
+  }
   static ClientOptions Options(const std::vector<const FakeBroker*>& brokers) {
     ClientOptions options;
     for (const FakeBroker* broker : brokers) options.bootstrap.push_back(broker->address());
@@ -34,7 +39,7 @@ class ClientTest : public ::testing::Test {
     return options;
   }
   static std::unique_ptr<Client> Connect(const FakeBroker& broker) {
-    return std::make_unique<Client>(Thread(), Options({&broker}));
+    return std::make_unique<Client>(io(), Options({&broker}));
   }
 
   /// Makes `broker` answer FindCoordinator with `coordinator`.
@@ -112,16 +117,6 @@ class ClientTest : public ::testing::Test {
       client.DescribeTransaction(TransactionalId(id), timeout, std::move(done));
     });
   }
-
- private:
-  /// One for all tests of the program, as lockstepd has one for all clusters.
-  static IoThread& Thread() {
-    static IoThread thread;
-    return thread;
-  }
-
- public:
-  static IoThread& io() { return Thread(); }
 };
 
 }  // namespace lockstep::wire
