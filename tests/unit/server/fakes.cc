@@ -47,8 +47,6 @@ void FakeLog::StoreBinding(ClusterName, KafkaClusterId, Callback<Status> done) {
 
 void FakeLog::StoreSuperseded(std::string, Callback<Status> done) { Answer(std::move(done)); }
 
-void FakeLog::StoreSuperseded(std::string, Callback<Status> done) { Answer(std::move(done)); }
-
 Result<std::optional<txn::Decision>> FakeLog::Find(const GlobalTxnId& txn) const {
   const std::lock_guard lock(mutex_);
   for (const auto& [batch, decision] : decisions_) {

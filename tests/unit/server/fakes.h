@@ -31,7 +31,6 @@ class FakeLog final : public coordinator::DecisionLog {
   void StoreBinding(ClusterName cluster, KafkaClusterId id,
                     coordinator::Callback<Status> done) override;
   void StoreSuperseded(std::string why, coordinator::Callback<Status> done) override;
-  void StoreSuperseded(std::string why, coordinator::Callback<Status> done) override;
   std::optional<KafkaClusterId> Binding(const ClusterName&) const override { return std::nullopt; }
   Result<std::optional<txn::Decision>> Find(const GlobalTxnId& txn) const override;
   WallTime Horizon() const override { return WallTime{}; }
@@ -51,6 +50,7 @@ class FakeCluster final : public coordinator::Cluster {
  public:
   struct Behaviour {
     bool votes = true;        ///< False: no vote comes, not even at give_up.
+    Duration vote_delay{};    ///< How long the vote takes.
     txn::Refusal refusal;     ///< With a reason: the vote is NO.
     bool commits = true;      ///< False: Commit, and every later question, is not answered OK.
     bool aborted_it = false;  ///< The broker forgot its promise: Describe shows CompleteAbort.
