@@ -38,7 +38,9 @@ function(lockstep_test name)
   if(ARG_WHOLE)
     # One process for the whole program: its tests share something dear, such as running brokers.
     add_test(NAME ${name} COMMAND ${name} ${ARG_ARGS})
-    set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT ${ARG_TIMEOUT})
+    # One at a time, for each brings brokers of its own: two cores are enough for one set of them.
+    set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT ${ARG_TIMEOUT}
+      RESOURCE_LOCK brokers)
     if(ARG_SERIAL)
       set_tests_properties(${name} PROPERTIES RUN_SERIAL TRUE)
     endif()

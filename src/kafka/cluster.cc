@@ -135,19 +135,20 @@ void KafkaCluster::Identify(const KafkaClusterId& id) {
 }
 
 void KafkaCluster::Bind(const KafkaClusterId& id) {
-  ports_.log.StoreBinding(
-      config_.name, id, [weak = weak_from_this(), &executor = ports_.executor, id](Status stored) {
-        executor.Post([weak, id, stored = std::move(stored)] {
-          const auto self = weak.lock();
-          // A log that failed stays failed, and the process is about to exit.
-          if (self == nullptr || !stored.ok()) return;
-          spdlog::info("cluster {}: is Kafka cluster {} from now on", self->config_.name.get(),
-                       id.get());
-          self->bound_ = id;
-          self->wire_.PinClusterId(id);
-          self->AskTimeout();
-        });
-      });
+  ports_.log.StoreBinding(config_.name, id,
+                          [weak = weak_from_this(), &executor = ports_.executor, id,
+                           on_log_failed = ports_.on_log_failed](Status stored) {
+                            if (!stored.ok()) return on_log_failed(stored.error());
+                            executor.Post([weak, id] {
+                              const auto self = weak.lock();
+                              if (self == nullptr) return;
+                              spdlog::info("cluster {}: is Kafka cluster {} from now on",
+                                           self->config_.name.get(), id.get());
+                              self->bound_ = id;
+                              self->wire_.PinClusterId(id);
+                              self->AskTimeout();
+                            });
+                          });
 }
 
 void KafkaCluster::AskTimeout() {

@@ -39,6 +39,9 @@ class KafkaCluster : public coordinator::Cluster,
     coordinator::DecisionLog& log;
     wire::IoThread& io;
     ClusterRegistry& registry;
+    /// The log failed while it was to bind a cluster: nobody else may be about to write to it and
+    /// notice, and the process must exit. On the log's thread.
+    coordinator::Callback<Error> on_log_failed;
   };
 
   /// `config` must be valid (see Validate). Talks to nobody before Start.

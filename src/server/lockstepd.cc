@@ -20,6 +20,7 @@
 
 #include "base/failpoint.h"
 #include "kafka/cluster.h"
+#include "log/dump.h"
 #include "log/rocks_decision_log.h"
 #include "server/asio_executor.h"
 #include "server/config.h"
@@ -186,7 +187,9 @@ int Serve(const Config& config, const CommandLine& options) {
 
   wire::IoThread io;
   kafka::ClusterRegistry registry;
-  const kafka::KafkaCluster::Ports ports{executor, clock, **log, io, registry};
+  Lifecycle lifecycle(config);
+  const auto on_fatal = [&lifecycle](const Error& error) { lifecycle.OnFatal(error); };
+  const kafka::KafkaCluster::Ports ports{executor, clock, **log, io, registry, on_fatal};
   std::vector<std::shared_ptr<kafka::KafkaCluster>> clusters;
   std::vector<coordinator::Cluster*> cluster_ports;
   for (const ClusterConfig& cluster : config.clusters) {
@@ -194,9 +197,7 @@ int Serve(const Config& config, const CommandLine& options) {
     cluster_ports.push_back(clusters.back().get());
   }
 
-  Lifecycle lifecycle(config);
-  Daemon daemon(config, **log, cluster_ports, executor, clock,
-                [&lifecycle](const Error& error) { lifecycle.OnFatal(error); });
+  Daemon daemon(config, **log, cluster_ports, executor, clock, on_fatal);
   if (Status status = daemon.Listen(); !status.ok()) {
     executor.Stop();
     return Fatal(kExitListen, status.error().message);
@@ -222,6 +223,13 @@ int Serve(const Config& config, const CommandLine& options) {
   return lifecycle.Run(daemon);
 }
 
+int DumpLog(const std::string& folder) {
+  const Status status = log::Dump(folder, std::cout);
+  if (status.ok()) return kExitOk;
+  std::cerr << ToString(status.error()) << "\n";
+  return kExitLogOpen;
+}
+
 int PrintMistakes(const std::vector<ConfigMistake>& mistakes, const std::string& file) {
   for (const ConfigMistake& mistake : mistakes) std::cerr << ToString(mistake, file) << "\n";
   return kExitUsage;
@@ -235,6 +243,7 @@ int RunLockstepd(const CommandLine& options) {
     for (const auto& info : AllFailpoints()) std::cout << info.name << "  " << info.what << "\n";
     return kExitOk;
   }
+  if (!options.dump_log.empty()) return DumpLog(options.dump_log);
   const ConfigResult loaded = LoadConfig(options.config);
   if (const auto* mistakes = std::get_if<std::vector<ConfigMistake>>(&loaded)) {
     return PrintMistakes(*mistakes, options.config);

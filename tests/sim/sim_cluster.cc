@@ -39,7 +39,8 @@ Error OtherCluster() {
 
 }  // namespace
 
-SimCluster::SimCluster(World world, SimBroker& broker) : world_(world), broker_(broker) {}
+SimCluster::SimCluster(World world, SimBroker& broker)
+    : world_(std::move(world)), broker_(broker) {}
 
 coordinator::ClusterStatus SimCluster::status() const {
   return {.state = state_,
@@ -78,7 +79,8 @@ void SimCluster::Identified(const std::string& cluster_id) {
   }
   if (bound) return ListEarlier();
   world_.log.StoreBinding(name(), kafka_cluster_id_, [this](const Status& status) {
-    if (status.ok()) ListEarlier();  // Else the process is about to end.
+    if (!status.ok()) return world_.on_log_failed();
+    ListEarlier();
   });
 }
 

@@ -42,6 +42,7 @@ class SimCluster final : public coordinator::Cluster {
     Trace& trace;
     Oracle& oracle;
     coordinator::DecisionLog& log;
+    std::function<void()> on_log_failed;
   };
 
   SimCluster(World world, SimBroker& broker);

@@ -44,7 +44,8 @@ Process::Process(SimDisk& disk, const SimOptions& options, Scheduler& scheduler,
         std::vector<std::unique_ptr<SimCluster>> all;
         for (const auto& [name, broker] : brokers) {
           all.push_back(std::make_unique<SimCluster>(
-              SimCluster::World{options, scheduler, random, clock, trace, oracle, log}, *broker));
+              SimCluster::World{options, scheduler, random, clock, trace, oracle, log, on_fatal},
+              *broker));
         }
         return all;
       }()),

@@ -111,8 +111,9 @@ Process::~Process() {
 
 KafkaCluster& Process::Add(ClusterConfig config, std::vector<TransactionalId> pending) {
   return *Ask<KafkaCluster*>([&](const std::function<void(KafkaCluster*)>& done) {
-    auto cluster =
-        KafkaCluster::Create(std::move(config), {*executor_, clock_, log_, io_, registry_});
+    auto cluster = KafkaCluster::Create(
+        std::move(config),
+        {*executor_, clock_, log_, io_, registry_, [](const Error&) { std::abort(); }});
     clusters_.push_back(cluster);
     cluster->Start(std::move(pending), [this](const std::string&) { ++superseded_; });
     done(cluster.get());

@@ -6,8 +6,9 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
-#include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstdio>
 #include <fstream>
 #include <future>
 #include <iostream>
@@ -26,7 +27,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::Lockstepd;
 
-/// Of a name's topic on a cluster: what read_committed consumers see.
 class LockstepdTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -69,6 +69,20 @@ class LockstepdTest : public ::testing::Test {
     std::ostringstream err;
     const int code = cli::RunLockstepctl(static_cast<int>(argv.size()), argv.data(), in, out, err);
     return {code, out.str(), err.str()};
+  }
+
+  /// lockstepd itself, until it ends by itself; both its outputs in `out`.
+  static Ran RunBinary(const std::vector<std::string>& words) {
+    std::string command = LOCKSTEPD_BINARY;
+    for (const auto& word : words) command += " '" + word + "'";
+    std::FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
+    Ran ran;
+    std::array<char, 4096> buffer;
+    while (const auto size = std::fread(buffer.data(), 1, buffer.size(), pipe)) {
+      ran.out.append(buffer.data(), size);
+    }
+    ran.exit_code = WEXITSTATUS(::pclose(pipe));
+    return ran;
   }
 
   /// The exit code of a start that is to fail.
@@ -125,6 +139,10 @@ TEST_F(LockstepdTest, ACrashBetweenTheTwoCommitsIsHealedByTheNextStart) {
   EXPECT_EQ(cut_off.exit_code, 4);
   EXPECT_THAT(cut_off.err, HasSubstr("ask again"));
   ASSERT_TRUE(daemon.AwaitEnd(20s).has_value());
+
+  const Ran dump = RunBinary({"--dump-log", daemon.data_dir()});
+  EXPECT_EQ(dump.exit_code, 0);
+  EXPECT_THAT(dump.out, HasSubstr(txn.id()));
 
   daemon.Start();
   // Asked at once, while b may still be joining: the answer is the decision's, whatever it takes.
@@ -248,12 +266,9 @@ TEST_F(LockstepdTest, APortInUseIsTwo) {
   std::ofstream(path) << "listen: " << first.address() << "\ndata_dir: " << first.folder()
                       << "/second\nclusters: [{name: a, bootstrap_servers: '" << Bootstrap(0)
                       << "'}]\n";
-  const int status = std::system(
-      (std::string(LOCKSTEPD_BINARY) + " --config " + path + " 2>" + path + ".log").c_str());
-  EXPECT_EQ(WEXITSTATUS(status), 2);
-  std::ostringstream log;
-  log << std::ifstream(path + ".log").rdbuf();
-  EXPECT_THAT(log.str(),
+  const Ran second = RunBinary({"--config", path});
+  EXPECT_EQ(second.exit_code, 2);
+  EXPECT_THAT(second.out,
               HasSubstr("cannot listen on " + first.address() + ": Address already in use"));
 }
 
