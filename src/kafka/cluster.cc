@@ -373,6 +373,8 @@ void KafkaCluster::RepairMarkers(const txn::PreparedParticipant& participant,
                                  std::vector<txn::TopicPartition> partitions,
                                  coordinator::Callback<Status> done) {
   if (Status may = MayAsk(participant.name); !may.ok()) return Answer(done, may);
+  // A late copy of it would commit whatever the lane then writes under the same epoch.
+  pool_->Touch(participant.name.transactional_id);
   kafka::RepairMarkers(wire_, participant, partitions, config_.request_timeout, std::move(done));
 }
 

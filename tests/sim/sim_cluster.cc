@@ -263,10 +263,7 @@ void SimCluster::EndTxnCommit(const txn::ParticipantName& name, Callback<Status>
     return;
   }
   const std::string id = name.transactional_id.get();
-  // A lane of ours that an EndTxn from outside may meet at any time is not clean (M4).
-  for (const auto& lane : lanes_) {
-    if (lane->id == id) lane->clean = false;
-  }
+  Touch(id);
   const Producer producer{name.producer_id.get(), name.producer_epoch.get()};
   broker_.Call<ProducerAnswer>(
       SimBroker::Sender::kWire, "EndTxn(" + id + ") v4 commit", life_, kRequestTimeout,
@@ -316,8 +313,16 @@ void SimCluster::CheckMarkers(const txn::PreparedParticipant& participant,
       });
 }
 
+/// A lane of ours that a request from outside may meet at any time is not clean (M4).
+void SimCluster::Touch(const std::string& id) {
+  for (const auto& lane : lanes_) {
+    if (lane->id == id) lane->clean = false;
+  }
+}
+
 void SimCluster::RepairMarkers(const txn::PreparedParticipant& participant,
                                std::vector<txn::TopicPartition> partitions, Callback<Status> done) {
+  Touch(participant.name.transactional_id.get());
   const Producer producer{participant.name.producer_id.get(),
                           participant.name.producer_epoch.get()};
   broker_.Call<KafkaError>(

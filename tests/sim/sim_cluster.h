@@ -79,6 +79,7 @@ class SimCluster final : public coordinator::Cluster {
                   std::function<void(std::optional<txn::TxnDescription>)> done);
 
  private:
+  void Touch(const std::string& id);
   void Connect();
   void Identified(const std::string& cluster_id);
   void ListEarlier();
