@@ -230,7 +230,8 @@ void KafkaCluster::Serve() {
         config_, *bound_, transaction_timeout_, wire_, topics_, ports_.clock, log_bridge_,
         [slots = next_slot_, log = log_id_, incarnation = incarnation_, name = config_.name] {
           return Format({log, incarnation, name, slots->fetch_add(1)});
-        }});
+        },
+        check_markers_});
     spdlog::info("cluster {}: transaction timeout {}", config_.name.get(),
                  Text(transaction_timeout_));
   }

@@ -122,7 +122,7 @@ class KafkaCluster : public coordinator::Cluster,
   bool serving_ = false;
   bool served_before_ = false;  // A lane was available once.
   std::chrono::milliseconds transaction_timeout_{0};
-  bool check_markers_ = false;
+  std::atomic<bool> check_markers_{false};  // Lanes read it.
   std::set<TransactionalId> pending_;
   coordinator::Callback<std::string> superseded_;
 

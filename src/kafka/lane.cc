@@ -106,7 +106,8 @@ Status Lane::TryRenew() {
   if (Status status = InitTransactions(); !status.ok()) return status;
   if (id_spoiled_ || !producer_->ledger().Of(TxnApi::kInitProducerId).settled()) {
     // An InitProducerId without an answer may still arrive, and would then abort a transaction of
-    // ours, perhaps a decided one. Nothing is open on the id now: leave it, and take another.
+    // ours, perhaps a decided one; or a marker may be missing. What was open on the id is aborted
+    // now: leave it, and take another.
     LeaveId();
     return TryRenew();
   }
@@ -123,8 +124,8 @@ void Lane::LeaveId() {
   DropProducer();
   id_spoiled_ = false;
   const TransactionalId next = env_.next_id();
-  spdlog::warn("cluster {}: an InitProducerId of {} was not answered: its lane goes on as {}",
-               env_.tag(), id().get(), next.get());
+  spdlog::info("cluster {}: {} is not used again: its lane goes on as {}", env_.tag(), id().get(),
+               next.get());
   const std::lock_guard lock(mutex_);
   id_ = next;
 }
@@ -171,7 +172,7 @@ void Lane::Prepare(txn::BranchWork work, MonoTime give_up, coordinator::Callback
 
 void Lane::DoPrepare(const txn::BranchWork& work, MonoTime give_up,
                      const coordinator::Callback<txn::Vote>& vote) {
-  course_ = {false, false, producer_->ledger().All()};
+  course_ = {.before = producer_->ledger().All()};
   {
     const std::lock_guard lock(mutex_);
     if (aborted_) return;
@@ -203,6 +204,7 @@ Status Lane::DoCommit() {
   }
   if (FailpointHit(Failpoint::kLaneAfterCommit, env_.tag())) return AtFailpoint();
   course_.ended = true;
+  course_.committed = true;
   return {};
 }
 
@@ -256,9 +258,18 @@ void Lane::Release() {
       const std::lock_guard lock(mutex_);
       aborted_ = false;
     }
-    if (Clean()) return listener_(std::nullopt);
+    if (MarkersMayBeLost()) id_spoiled_ = true;
+    if (!id_spoiled_ && Clean()) return listener_(std::nullopt);
     Renew();
   });
+}
+
+// The markers of a commit were checked before Release. Those of an abort were not, and a record
+// whose ABORT marker was left out stays open under its producer id: the next COMMIT marker of that
+// producer id there would commit it. No new epoch helps, only another producer id, hence another
+// id.
+bool Lane::MarkersMayBeLost() const {
+  return env_.may_lose_markers && course_.begun && !course_.committed;
 }
 
 bool Lane::Clean() const {

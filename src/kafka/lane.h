@@ -62,7 +62,8 @@ class Lane {
   /// How the transaction went, for the decision between clean and renewed.
   struct Course {
     bool begun = false;
-    bool ended = false;  ///< commit_transaction or abort_transaction returned OK.
+    bool ended = false;      ///< commit_transaction or abort_transaction returned OK.
+    bool committed = false;  ///< It was commit_transaction.
     RequestLedger::Counts before;
   };
 
@@ -82,6 +83,7 @@ class Lane {
   Status DoCommit();
   void DoAbort();
   bool Clean() const;
+  bool MarkersMayBeLost() const;
   void Drain(Duration time);
   MonoTime Now() const { return env_.clock.Now(); }
 
@@ -104,7 +106,7 @@ class Lane {
   // The thread's own.
   std::unique_ptr<Producer> producer_;
   LaneIdentity identity_;
-  bool id_spoiled_ = false;  // An InitProducerId on this id was never answered.
+  bool id_spoiled_ = false;  // Nothing may be begun on this id any more: see TryRenew.
   Course course_;
 
   std::thread thread_;  // Last: it uses the others.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 
@@ -21,6 +22,8 @@ struct LaneEnv {
   const coordinator::Clock& clock;
   LogBridge& log;
   std::function<TransactionalId()> next_id;  ///< Never the same twice. Thread-safe.
+  /// The cluster may end a transaction without its markers (KAFKA-20734).
+  const std::atomic<bool>& may_lose_markers;
 
   const std::string& tag() const { return config.name.get(); }  ///< For failpoints.
 };

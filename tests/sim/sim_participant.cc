@@ -293,6 +293,7 @@ void SimParticipant::SendCommit(int attempts_left, coordinator::Callback<Status>
                                            [=, this] { SendCommit(attempts_left - 1, done); });
           return;
         }
+        lane_->aborted = true;  // By the broker, for all that this lane knows.
         if (cluster_.world().options.defect == Defect::kErrorIsOutcome) return done({});
         done(MakeError(Code::kUnavailable, answer ? Name(answer->error) : "no answer",
                        Effect::kUnknown));
