@@ -12,7 +12,7 @@ MANAGED = {"TXNS": 2, "CRASHES": 1, "SPARE": 1}
 
 def managed(rule, violates, *more, **settings):
     rules = (rule, *more)
-    return ("+".join([*rules, *settings]), rules, violates, MANAGED, settings)
+    return ("+".join([*rules, *(key for key in settings if key.isupper())]), rules, violates, MANAGED, settings)
 
 
 ENLISTED = {"TXNS": 2}
@@ -30,7 +30,6 @@ MODELS = {
     "managed": {
         "baselines": [
             ("all rules", MANAGED, {}, False),
-            ("all rules, markers readable", MANAGED, {"EVIDENCE": 1}, False),
             ("all rules, 2 crashes", {"TXNS": 2, "CRASHES": 2, "SPARE": 0}, {}, False),
             ("all rules, 3 txns", {"TXNS": 3, "CRASHES": 1, "SPARE": 0}, {}, True),
             ("all rules, both clusters faulty", {"TXNS": 2, "CRASHES": 1, "SPARE": 0},
@@ -42,6 +41,8 @@ MODELS = {
             managed("CLEAN_B", "undecided_committed"),
             managed("VOTE_CLEAN", "in_doubt"),
             managed("VOTE_CLEAN", "twice_committed", EVIDENCE=1),
+            # What reading markers makes of the two that the design did not name.
+            managed("VOTE_CLEAN", NONE, "FENCE_EMPTY", EVIDENCE=1, twice_committed=1, left_open=1),
             managed("M1", "in_doubt"),
             managed("M2_PENDING", "torn"),
             managed("M2_ABORT", "torn"),
@@ -52,6 +53,7 @@ MODELS = {
             managed("M17", "torn"),
             managed("M20", "torn"),
             managed("INIT_RETIRES", "torn"),
+            managed("FENCE_EMPTY", "left_open"),
             managed("RECOVER_FIRST", "torn"),
             managed("SYNC_FIRST", "undecided_committed"),
             managed("ANSWER_SYNCED", "answer_lost"),
@@ -104,7 +106,7 @@ MODELS = {
             enlisted(1, "EXCUSE", "torn"),
             enlisted(2, "EXCUSE", "torn"),
             enlisted(1, "", "in_doubt", LATE_WRITES=1),
-            enlisted(1, "", NONE, LATE_WRITES=1, INFER=1, **KAFKAS_OWN),
+            enlisted(1, "", NONE, LATE_WRITES=1, INFER=1, CRASHES=0, INITS=2, **KAFKAS_OWN),
         ],
     },
 }

@@ -10,33 +10,33 @@
 #ifndef TXNS
 #define TXNS 3 /* global transactions, in the order in which they are enlisted */
 #endif
-hidden byte TV = 1;       /* the protocol of the client and of the cluster: 1 or 2 */
-hidden byte CRASHES = 1;  /* of the coordinator */
-hidden byte TIMEOUTS = 1; /* transactions that the broker's timeout aborts */
-hidden byte INITS = 3;    /* producers that clients make, both together */
-hidden byte ROLL = 3;     /* epochs of one producer id before it rolls over */
+hidden byte TV = 1;          /* the protocol of the client and of the cluster: 1 or 2 */
+hidden byte CRASHES = 1;     /* of the coordinator */
+hidden byte TIMEOUTS = 1;    /* transactions that the broker's timeout aborts */
+hidden byte INITS = 3;       /* producers that clients make, both together */
+hidden byte ROLL = 3;        /* epochs of one producer id before it rolls over */
 hidden byte LATE_WRITES = 0; /* 1: a client's own writes may arrive late (TV1) */
 hidden byte LATE_INIT = 1;   /* 0: no client calls initTransactions() once another one registered */
 hidden byte EXCUSE = 1;      /* 0: what such a call aborts counts as torn, too */
 
 /* ---- rules: 0 leaves one out ---- */
-hidden byte M6 = 1;            /* the start time is part of a v0-4 transaction's name */
-hidden byte M9 = 1;            /* Enlist comes before the first write and binds the epoch */
-hidden byte VOTE_EPOCH = 1;    /* only Ongoing under the bound epoch is YES */
-hidden byte M10 = 1;           /* one unfinished global transaction per id */
-hidden byte M11 = 1;           /* COMPLETE and RegisterProducer wait for durable completion */
-hidden byte ENLIST_WAITS = 0;  /* 1: Enlist waits for it: the checked alternative to M11 and M12 */
-hidden byte M12 = 1;           /* DECIDED is refused */
-hidden byte M13_ANSWER = 1;    /* ABORTED after an uncertain abort says reinit_required */
-hidden byte M13_ONGOING = 1;   /* an abort EndTxn goes only to what Describe shows Ongoing */
-hidden byte M15 = 1;           /* v5: ITS with CompleteAbort is aborted, whatever the pid shown */
-hidden byte M16_WAITS = 1;     /* the client ends its producer only after a definite answer */
+hidden byte M6 = 1; /* the start time is part of a v0-4 transaction's name */
+hidden byte M9 = 1; /* Enlist comes before the first write and binds the epoch */
+hidden byte VOTE_EPOCH = 1; /* only Ongoing under the bound epoch is YES */
+hidden byte M10 = 1; /* one unfinished global transaction per id */
+hidden byte M11 = 1; /* COMPLETE and RegisterProducer wait for durable completion */
+hidden byte ENLIST_WAITS = 0; /* 1: Enlist waits for it: the checked alternative to M11 and M12 */
+hidden byte M12 = 1; /* DECIDED is refused */
+hidden byte M13_ANSWER = 1; /* ABORTED after an uncertain abort says reinit_required */
+hidden byte M13_ONGOING = 1; /* an abort EndTxn goes only to what Describe shows Ongoing */
+hidden byte M15 = 1; /* v5: ITS with CompleteAbort is aborted, whatever the pid shown */
+hidden byte M16_WAITS = 1; /* the client ends its producer only after a definite answer */
 hidden byte M16_RECREATES = 1; /* TV1: after an uncertain EndTxn of its own: a new producer */
 hidden byte M16_INCARNATION = 1; /* TV1: after a restart of Lockstep: a new producer */
-hidden byte REINIT = 1;        /* TV1: after an uncertain EndTxn of ours: a new producer */
-hidden byte M21_ABORTS = 1;    /* RegisterProducer aborts what is undecided on the id */
-hidden byte M21_WAITS = 1;     /* RegisterProducer waits for what is decided on the id */
-hidden byte INFER = 0;         /* v0-4: a later start under the bound name: ours was committed */
+hidden byte REINIT = 1; /* TV1: after an uncertain EndTxn of ours: a new producer */
+hidden byte M21_ABORTS = 1; /* RegisterProducer aborts what is undecided on the id */
+hidden byte M21_WAITS = 1; /* RegisterProducer waits for what is decided on the id */
+hidden byte INFER = 0; /* v0-4: a later start under the bound name: ours was committed */
 
 /* ---- properties: 1 leaves one unchecked ---- */
 hidden byte undecided_committed; /* committed, though nobody decided so */
@@ -49,12 +49,12 @@ hidden byte in_doubt;            /* at rest, the outcome is not known */
 #define CHECK(name, cond) assert((cond) || name)
 
 #define FromEnvironment                                                                  \
-  SET(TV) SET(CRASHES) SET(TIMEOUTS) SET(INITS) SET(ROLL) SET(LATE_WRITES) SET(LATE_INIT) SET(EXCUSE) SET(M6)       \
-  SET(M9) SET(VOTE_EPOCH) SET(M10) SET(M11) SET(ENLIST_WAITS) SET(M12) SET(M13_ANSWER) SET(M13_ONGOING)    \
-  SET(M15) SET(M16_WAITS) SET(M16_RECREATES) SET(M16_INCARNATION) SET(REINIT)            \
-  SET(M21_ABORTS) SET(M21_WAITS) SET(INFER)                                              \
-  SET(undecided_committed) SET(twice_committed) SET(torn) SET(wrong_outcome)             \
-  SET(answer_lost) SET(abort_answer_broken) SET(in_doubt)
+  SET(TV) SET(CRASHES) SET(TIMEOUTS) SET(INITS) SET(ROLL) SET(LATE_WRITES)               \
+  SET(LATE_INIT) SET(EXCUSE) SET(M6) SET(M9) SET(VOTE_EPOCH) SET(M10) SET(M11)           \
+  SET(ENLIST_WAITS) SET(M12) SET(M13_ANSWER) SET(M13_ONGOING) SET(M15)                   \
+  SET(M16_WAITS) SET(M16_RECREATES) SET(M16_INCARNATION) SET(REINIT) SET(M21_ABORTS)     \
+  SET(M21_WAITS) SET(INFER) SET(undecided_committed) SET(twice_committed) SET(torn)      \
+  SET(wrong_outcome) SET(answer_lost) SET(abort_answer_broken) SET(in_doubt)
 
 #define NX 1
 #define LATE 15
@@ -685,13 +685,24 @@ inline LateAbort() {
   }
 }
 
+/* A start time that nobody has seen yet. */
+inline freshStart() {
+  i = LATE;
+  do
+  :: i == bt[0] || i == pStart[0] || i == pStart[1] || i == pStart[TXNS - 1] -> i--
+  :: else -> break
+  od;
+  bt[0] = i;
+  i = 0
+}
+
 inline LateWrite(n) {
   d_step {
     (lateWrite[0] & (1 << n)) && (bs[0] != ONGOING || !(bc[0] & (1 << n))) ->
     printf("cluster: a late write of txn %d lands\n", n);
     if
     :: bs[0] == ONGOING -> bc[0] = bc[0] | (1 << n)
-    :: else -> bs[0] = ONGOING; bt[0] = LATE; bc[0] = 0
+    :: else -> bs[0] = ONGOING; freshStart(); bc[0] = 0
     fi
   }
 }

@@ -30,10 +30,8 @@
 #define FENCED 1
 #define INVALID_TXN_STATE 2
 #define CONCURRENT 3
-#define INVALID_PID_MAPPING 4
 
 byte bs[NX];  /* state */
-byte bp[NX];  /* producer id */
 byte be[NX];  /* epoch */
 byte bt[NX];  /* start time of the open or the last transaction (a name, not a clock) */
 byte bc[NX];  /* transactions whose writes the open transaction holds: bit n = transaction n */

@@ -20,7 +20,7 @@
 #define SPARE 0 /* transactional.ids to spend on unanswered InitProducerId, a cluster */
 #endif
 hidden byte TIMEOUTS = 1; /* transactions that a broker's timeout aborts */
-hidden byte FAULTY = 1; /* clusters whose network loses and delays and whose brokers time out */
+hidden byte FAULTY = 1;   /* clusters whose network loses and delays and whose brokers time out */
 
 hidden byte EVIDENCE = 0; /* 1: markers are there to be read when Describe proves nothing */
 
@@ -38,6 +38,7 @@ hidden byte M8 = 1; /* an operator's resolve goes through the state machine */
 hidden byte M17 = 1; /* after the decision a failing lane is destroyed, never aborted */
 hidden byte M20 = 1; /* lane ids carry the incarnation */
 hidden byte INIT_RETIRES = 1; /* an unanswered InitProducerId retires the transactional.id */
+hidden byte FENCE_EMPTY = 1; /* recovery fences old ids that are Empty, too */
 hidden byte RECOVER_FIRST = 1; /* recovery runs EndTxn before InitProducerId */
 hidden byte SYNC_FIRST = 1; /* EndTxn is sent only after the decision's sync */
 hidden byte ANSWER_SYNCED = 1; /* the client is answered only after the decision's sync */
@@ -47,13 +48,14 @@ hidden byte ONE_VERSION = 1; /* a participant is ended in one protocol only */
 hidden byte ERROR_IS_NO_OUTCOME = 1; /* an error answer is never read as an outcome */
 hidden byte FORGET_LAST = 1; /* a decision is forgotten only after the last acknowledgement */
 
-#define FromEnvironment \
-  SET(TIMEOUTS) SET(FAULTY) SET(EVIDENCE) SET(CLEAN_A) SET(CLEAN_B) SET(VOTE_CLEAN) SET(M1) \
-  SET(M2_PENDING) SET(M2_ABORT) SET(M3) SET(M4) SET(M6) SET(M8) SET(M17) SET(M20) \
-  SET(INIT_RETIRES) SET(RECOVER_FIRST) SET(SYNC_FIRST) SET(ANSWER_SYNCED) \
-  SET(ALL_VOTES) SET(CAS) SET(ONE_VERSION) SET(ERROR_IS_NO_OUTCOME) SET(FORGET_LAST) \
-  SET(undecided_committed) SET(twice_committed) SET(torn) SET(wrong_outcome) \
-  SET(answer_lost) SET(abort_answer_broken) SET(in_doubt) SET(left_open)
+#define FromEnvironment                                                                  \
+  SET(TIMEOUTS) SET(FAULTY) SET(EVIDENCE) SET(CLEAN_A) SET(CLEAN_B) SET(VOTE_CLEAN)      \
+  SET(M1) SET(M2_PENDING) SET(M2_ABORT) SET(M3) SET(M4) SET(M6) SET(M8) SET(M17)         \
+  SET(M20) SET(INIT_RETIRES) SET(FENCE_EMPTY) SET(RECOVER_FIRST) SET(SYNC_FIRST)         \
+  SET(ANSWER_SYNCED) SET(ALL_VOTES) SET(CAS) SET(ONE_VERSION)                            \
+  SET(ERROR_IS_NO_OUTCOME) SET(FORGET_LAST) SET(undecided_committed)                     \
+  SET(twice_committed) SET(torn) SET(wrong_outcome) SET(answer_lost)                     \
+  SET(abort_answer_broken) SET(in_doubt) SET(left_open)
 
 /* ---- two clusters, and the ids that the lane of each may use ---- */
 #define IDS (CRASHES + SPARE + 1)
@@ -103,7 +105,6 @@ inline abortedHere(n, x) {
 }
 
 #if TXNS > 2
-#define Each(S) S(0) S(1) S(2)
 #define Any(S, c, x) (S(0, c, x) || S(1, c, x) || S(2, c, x))
 #define OnCommit(x) committedHere(0, x); committedHere(1, x); committedHere(2, x)
 #define OnAbort(x) abortedHere(0, x); abortedHere(1, x); abortedHere(2, x)
@@ -151,6 +152,8 @@ bit unclean[2]; /* an EndTxn of this transaction was unanswered, or not the lane
 bit unsure[2];  /* a write of this transaction was unanswered */
 byte id[2];     /* the id in use; the ones below belong to dead incarnations or are retired */
 bit lateInit[NX]; /* an InitProducerId that may still arrive, whatever the epoch by then */
+
+bit passed[NX];   /* FENCE_EMPTY = 0: an old id that was seen Empty */
 
 byte crashes, timeouts;
 
@@ -618,13 +621,23 @@ inline ForgetEarly(n) {
  * there is aborted. (Where nothing is open or may open, the step shows nothing and is left out,
  * unless M1 is.) */
 #define CanFence(c, x)                                                                   \
-  ((x) < Lane(c) && MayInit(c, x) && (Unfenced(x) || (!M1 && bs[x] != EMPTY)))
+  ((x) < Lane(c) && MayInit(c, x) && (Unfenced(x) || (!M1 && bs[x] != EMPTY)) &&         \
+   !passed[x])
 inline Fence(c, x) {
   d_step {
     CanFence(c, x) ->
     initFully(x);
     printf("recovery: InitProducerId(cluster %d, old id %d)\n", c, (x) % IDS);
     tidy(c, x)
+  }
+}
+
+/* FENCE_EMPTY = 0: nothing is open there, so it is not looked at again. */
+inline PassOver(c, x) {
+  d_step {
+    !FENCE_EMPTY && CanFence(c, x) && bs[x] == EMPTY ->
+    printf("recovery: cluster %d, old id %d is Empty\n", c, (x) % IDS);
+    passed[x] = 1
   }
 }
 
@@ -650,6 +663,9 @@ inline Crash() {
     id[1] = (M20 -> id[1] + 1 : 0);
     leave(0, DOWN);
     leave(1, DOWN);
+    for (i : 0 .. NX - 1) {
+      passed[i] = 0
+    }
     for (i : 0 .. TXNS * 2 - 1) {
       armed[i] = 0;
       vote[i] = (vote[i] != NOT_TAKEN -> TAKEN : NOT_TAKEN);
@@ -724,6 +740,18 @@ inline LateAbort(c, x) {
   }
 }
 
+/* A start time that nobody has seen yet. */
+inline freshStart(c, x) {
+  i = LATE;
+  do
+  :: i == bt[x] || i == pStart[T(0, c)] || i == pStart[T(1, c)] ||
+     i == pStart[T(TXNS - 1, c)] -> i--
+  :: else -> break
+  od;
+  bt[x] = i;
+  i = 0
+}
+
 /* A late AddPartitions opens a transaction with nothing in it; a late Produce or TxnOffsetCommit
  * joins what is open. */
 inline LateWrite(n, c, x) {
@@ -732,7 +760,7 @@ inline LateWrite(n, c, x) {
     printf("cluster %d: a late write of txn %d lands on id %d\n", c, n, (x) % IDS);
     if
     :: bs[x] == ONGOING -> bc[x] = bc[x] | (1 << n)
-    :: else -> bs[x] = ONGOING; bt[x] = LATE; bc[x] = 0
+    :: else -> bs[x] = ONGOING; freshStart(c, x); bc[x] = 0
     fi
   }
 }
@@ -783,7 +811,7 @@ inline AtRest() {
 #define BranchSteps(n, c)                                                                \
   :: Write(n, c) :: Prepare(n, c) :: Describe(n, c) :: ReadMarkers(n, c)                 \
   :: WireEndTxn(n, c, 0) :: Resolve(n, c)
-#define IdSteps(c, x) :: Fence(c, x)
+#define IdSteps(c, x) :: Fence(c, x) :: PassOver(c, x)
 #define ClusterSteps(c)                                                                  \
   :: Init(c) :: Vote(c) :: LaneGivesUp(c) :: LaneAbort(c) :: LaneCommit(c)               \
   Txns(BranchSteps, c) Ids(IdSteps, c)
