@@ -58,8 +58,7 @@ class FaultsTest : public ::testing::TestWithParam<std::string>, public LanesFix
 
 INSTANTIATE_TEST_SUITE_P(Kafka, FaultsTest, ::testing::Values("4.4.0", "3.9.1"), VersionName);
 
-// ---- Losses on the network
-// --------------------------------------------------------------------------
+// ---- Losses on the network ----------------------------------------------------------------------
 
 // librdkafka sends EndTxn again and gets its OK: the commit is known, but the first EndTxn could
 // end this lane's next transaction.
@@ -78,8 +77,9 @@ TEST_P(FaultsTest, ALostEndTxnLeavesTheLaneUnclean) {
   EXPECT_THAT(Committed(), ElementsAre("before", "x", "after", "before", "x", "after"));
 }
 
-// M3: each of these may still arrive, in the next transaction.
-TEST_P(FaultsTest, AnyOtherUnansweredRequestLeavesTheLaneUnclean) {
+// M3: each of these may still arrive, in the next transaction. Nor does this one get a YES: a copy
+// that comes after its end would open another one under its name.
+TEST_P(FaultsTest, AnyOtherUnansweredRequestIsNoAndLeavesTheLaneUnclean) {
   for (const TxnApi api : {TxnApi::kProduce, TxnApi::kAddPartitionsToTxn, TxnApi::kAddOffsetsToTxn,
                            TxnApi::kTxnOffsetCommit}) {
     SCOPED_TRACE(static_cast<int>(api));
@@ -88,11 +88,9 @@ TEST_P(FaultsTest, AnyOtherUnansweredRequestLeavesTheLaneUnclean) {
     txn::BranchWork work = One("x");
     work.offsets.push_back(
         {FreshName("g"), -1, "", std::nullopt, true, {{{topic_, 0}, 5, -1, ""}}});
-    const auto branch = NewBranch();
-    const txn::PreparedParticipant prepared = PrepareYes(*branch, work);
-    EXPECT_EQ(prepared.name.producer_epoch, before.producer_epoch);
-    ASSERT_TRUE(branch->Commit().ok());
-    branch->Release();
+    const txn::Refusal refusal = PrepareNo(work, AbortReason::kClusterUnavailable);
+    EXPECT_THAT(refusal.message, HasSubstr("not answered"));
+    EXPECT_TRUE(refusal.retriable);
     EXPECT_EQ(CommitOne("after").producer_epoch.get(), before.producer_epoch.get() + 1);
   }
 }
@@ -142,8 +140,7 @@ TEST_P(FaultsTest, AnInitProducerIdWithoutAnswerCostsTheId) {
   EXPECT_THAT(Committed(), ElementsAre("before", "x", "after"));
 }
 
-// ---- Brokers that stop
-// ------------------------------------------------------------------------------
+// ---- Brokers that stop --------------------------------------------------------------------------
 
 TEST_P(FaultsTest, AHangingBrokerIsGivenUpInTimeAndTheLaneRecovers) {
   CommitOne("before");

@@ -37,8 +37,7 @@ class LanesTest : public ::testing::TestWithParam<std::string>, public LanesFixt
 
 INSTANTIATE_TEST_SUITE_P(Kafka, LanesTest, ::testing::Values("4.4.0", "3.9.1"), VersionName);
 
-// ---- The way it goes
-// ------------------------------------------------------------------------------
+// ---- The way it goes ----------------------------------------------------------------------------
 
 TEST_P(LanesTest, PreparedIsInvisibleAndCommittedIsVisible) {
   const auto branch = NewBranch();
@@ -159,8 +158,7 @@ TEST_P(LanesTest, NothingToWriteIsAReadOnlyVote) {
   }
 }
 
-// ---- Group offsets
-// --------------------------------------------------------------------------------
+// ---- Group offsets ------------------------------------------------------------------------------
 
 TEST_P(LanesTest, OffsetsCommitWithTheRecords) {
   const std::string group = FreshName("g");
@@ -213,8 +211,7 @@ TEST_P(LanesTest, OffsetsWithoutIdentityMustSayStandalone) {
   EXPECT_THAT(PrepareNo(work, AbortReason::kGroupFenced).message, HasSubstr("standalone"));
 }
 
-// ---- Bad records
-// ----------------------------------------------------------------------------------
+// ---- Bad records --------------------------------------------------------------------------------
 
 TEST_P(LanesTest, ABadRecordIsRefusedBeforeAnythingIsWritten) {
   const txn::ParticipantName before = CommitOne("x");
@@ -271,8 +268,7 @@ TEST_P(LanesTest, ATopicDeletedSinceItWasUsedIsNamed) {
   EXPECT_THAT(PrepareNo(One("y"), AbortReason::kUnknownTopic).message, HasSubstr(topic_));
 }
 
-// ---- The lane afterwards
-// --------------------------------------------------------------------------
+// ---- The lane afterwards ------------------------------------------------------------------------
 
 TEST_P(LanesTest, ACleanLaneGoesOnUnderTheSameNameAndAnUncleanOneGetsANewEpoch) {
   const txn::ParticipantName first = CommitOne("1");
@@ -341,8 +337,7 @@ TEST_P(LanesTest, AParticipantThatGoesWithoutReleaseTakesItsLaneWithIt) {
   EXPECT_EQ(Describe(prepared.name).producer_epoch, prepared.name.producer_epoch);
 }
 
-// ---- The pool
-// -------------------------------------------------------------------------------------
+// ---- The pool -----------------------------------------------------------------------------------
 
 TEST_P(LanesTest, WhoFindsNoLaneWaitsInLineUntilItGivesUp) {
   const auto first = NewBranch();
