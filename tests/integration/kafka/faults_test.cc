@@ -91,7 +91,7 @@ TEST_P(FaultsTest, AnyOtherUnansweredRequestIsNoAndLeavesTheLaneUnclean) {
     const txn::Refusal refusal = PrepareNo(work, AbortReason::kClusterUnavailable);
     EXPECT_THAT(refusal.message, HasSubstr("not answered"));
     EXPECT_TRUE(refusal.retriable);
-    EXPECT_EQ(CommitOne("after").producer_epoch.get(), before.producer_epoch.get() + 1);
+    ExpectRenewed(CommitOne("after"), before);
   }
 }
 
@@ -102,7 +102,7 @@ TEST_P(FaultsTest, ALostAbortLeavesTheLaneUncleanToo) {
   PrepareYes(*branch, One("x"));
   branch->Abort();
   branch->Release();
-  EXPECT_EQ(CommitOne("after").producer_epoch.get(), before.producer_epoch.get() + 1);
+  ExpectRenewed(CommitOne("after"), before);
   EXPECT_THAT(Committed(), ElementsAre("before", "after"));
 }
 
@@ -122,7 +122,7 @@ TEST_P(FaultsTest, ACommitWithoutAnyAnswerIsUncertainAndTheIdIsLeftAlone) {
   EXPECT_TRUE(BecomesState(prepared.name, KafkaTxnState::kCompleteCommit));
   branch->Release();
   gate_.Forget();
-  EXPECT_GT(CommitOne("y").producer_epoch, prepared.name.producer_epoch);
+  ExpectRenewed(CommitOne("y"), prepared.name);
   EXPECT_THAT(Committed(), ElementsAre("x", "y"));
 }
 
@@ -188,7 +188,7 @@ TEST_P(FaultsTest, ACommitOnAHangingBrokerIsUncertainAndResolvable) {
   EXPECT_TRUE(BecomesState(prepared.name, KafkaTxnState::kCompleteCommit));
   EXPECT_THAT(Markers(prepared), ElementsAre(txn::MarkerFound::kCommit));
   branch->Release();
-  EXPECT_GT(CommitOne("y").producer_epoch, prepared.name.producer_epoch);
+  ExpectRenewed(CommitOne("y"), prepared.name);
   EXPECT_THAT(Committed(), ElementsAre("x", "y"));
 }
 

@@ -143,6 +143,13 @@ class LanesFixture {
     return vote.refusal;
   }
   /// Commits one record; returns under which name.
+  /// No late request of the one before can meet it: it has a later epoch or, where one of its
+  /// markers may be missing, another id.
+  static void ExpectRenewed(const txn::ParticipantName& now, const txn::ParticipantName& before) {
+    if (now.transactional_id != before.transactional_id) return;
+    EXPECT_GT(now.producer_epoch, before.producer_epoch);
+  }
+
   txn::ParticipantName CommitOne(const std::string& value) {
     const auto branch = NewBranch();
     const txn::PreparedParticipant prepared = PrepareYes(*branch, One(value));
