@@ -42,7 +42,6 @@ MODELS = {
             managed("VOTE_CLEAN", "in_doubt"),
             managed("VOTE_CLEAN", "twice_committed", EVIDENCE=1),
             # What reading markers makes of the two that the design did not name.
-            managed("VOTE_CLEAN", NONE, "FENCE_EMPTY", EVIDENCE=1, twice_committed=1, left_open=1),
             managed("M1", "in_doubt"),
             managed("M2_PENDING", "torn"),
             managed("M2_ABORT", "torn"),
