@@ -419,7 +419,7 @@ inline complete(n, what) {
   :: unsure[n] && TV == 1 && REINIT && pEpoch[n] == be[0] -> barred = pEpoch[n] + 1
   :: else
   fi;
-  CHECK(wrong_outcome, ((what) == COMMITTED -> fate[n] & COMMITTED : fate[n] == ABORTED))
+  CHECK(wrong_outcome, fate[n] & what)
 }
 
 #define Bound(n) (!VOTE_EPOCH || be[0] == pEpoch[n])

@@ -205,8 +205,7 @@ inline complete(n, c, what) {
   comp[T(n, c)] = BUFFERED;
   outcome[T(n, c)] = what;
   armed[T(n, c)] = 0;
-  CHECK(wrong_outcome,
-        ((what) == COMMITTED -> fate[T(n, c)] & COMMITTED : fate[T(n, c)] == ABORTED))
+  CHECK(wrong_outcome, fate[T(n, c)] == what)
 }
 
 inline completeDurably(p) {
