@@ -180,10 +180,10 @@ std::optional<Error> Link::Refuse(Exchange& exchange) const {
                                                ", and a TV2 transaction cannot be ended below 2");
   }
   const auto found = self_.apis.find(static_cast<std::int16_t>(exchange.api.key));
-  const std::int16_t low =
-      found == self_.apis.end() ? 1 : std::max(exchange.min_version, found->second.min_version);
-  const std::int16_t high =
-      found == self_.apis.end() ? 0 : std::min(exchange.max_version, found->second.max_version);
+  static constexpr ApiVersions::Range kNothing{0, 1, 0};
+  const ApiVersions::Range& offered = found == self_.apis.end() ? kNothing : found->second;
+  const std::int16_t low = std::max(exchange.min_version, offered.min_version);
+  const std::int16_t high = std::min(exchange.max_version, offered.max_version);
   if (low > high) {
     return MakeError(Code::kUnimplemented, broker + " offers no version of " + exchange.api.name +
                                                " from " + std::to_string(exchange.min_version) +

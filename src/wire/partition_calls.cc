@@ -17,6 +17,7 @@ std::vector<protocol::TopicPartitions> GroupByTopic(const std::vector<TopicParti
   std::map<std::string, std::vector<std::int32_t>> topics;
   for (const TopicPartition& each : partitions) topics[each.topic].push_back(each.partition);
   std::vector<protocol::TopicPartitions> grouped;
+  grouped.reserve(topics.size());
   for (auto& [topic, numbers] : topics) grouped.push_back({topic, std::move(numbers)});
   return grouped;
 }
@@ -82,6 +83,7 @@ Task<LeaderAnswers> AskKnownLeaders(Network& network, Call& call,
     }
   }
   std::vector<Task<LeaderAnswers>> asked;
+  asked.reserve(by_leader.size());
   for (auto& [leader, partitions] : by_leader) {
     asked.push_back(ask(call, leader, std::move(partitions)));
   }
@@ -259,6 +261,7 @@ Task<Result<std::vector<PartitionOffset>>> ListOffsets(Network& network, Call& c
   };
   const ByPartition offsets = co_await AskLeaders(network, call, std::move(open), std::move(ask));
   std::vector<PartitionOffset> answer;
+  answer.reserve(partitions.size());
   for (const TopicPartition& each : partitions) answer.push_back({each, offsets.at(each)});
   co_return answer;
 }

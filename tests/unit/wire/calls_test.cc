@@ -19,7 +19,8 @@ class TwoBrokersTest : public ClientTest {
  protected:
   TwoBrokersTest() {
     one_.cluster = two_.cluster = {&one_, &two_};
-    one_.topics = two_.topics = {{"t", {1, 2}}};
+    one_.SetLeaders("t", {1, 2});
+    two_.SetLeaders("t", {1, 2});
   }
   void Connect() { client_ = std::make_unique<Client>(io(), Options({&one_})); }
 
@@ -142,7 +143,7 @@ TEST_F(ListTransactionsTest, TellsWhichBrokerFailed) {
 TEST_F(ListTransactionsTest, TellsWhichPartOfTheLogNobodyLists) {
   AnswerList(one_, {});
   AnswerList(two_, {});
-  one_.topics["__transaction_state"] = {1, -1, 2};
+  one_.SetLeaders("__transaction_state", {1, -1, 2});
   Connect();
   const auto listing = List();
   ASSERT_TRUE(listing.ok()) << ToString(listing.error());
@@ -271,7 +272,8 @@ class ListOffsetsTest : public TwoBrokersTest {
 };
 
 TEST_F(ListOffsetsTest, EachLeaderIsAskedOnceForAllItLeads) {
-  one_.topics = {{"t", {1, 2, 1}}, {"u", {1}}};
+  one_.SetLeaders("t", {1, 2, 1});
+  one_.SetLeaders("u", {1});
   one_.Handle(ApiKey::kListOffsets,
               OffsetsHandler({{{"t", 0}, {10}}, {{"t", 2}, {12}}, {{"u", 0}, {13}}}));
   two_.Handle(ApiKey::kListOffsets, OffsetsHandler({{{"t", 1}, {11}}}));
@@ -291,12 +293,19 @@ TEST_F(ListOffsetsTest, EachLeaderIsAskedOnceForAllItLeads) {
 }
 
 TEST_F(ListOffsetsTest, AMovedLeaderIsLookedUpAgainAndOnlyItsPartitionIsAskedAgain) {
-  one_.topics = {{"t", {1, 1}}};
+  one_.SetLeaders("t", {1, 1});
+  two_.SetLeaders("t", {2, 1});
   one_.Handle(ApiKey::kListOffsets,
-              OffsetsHandler({{{"t", 0}, {kMoved, 10}}, {{"t", 1}, {11, 99}}}));
+              [&, answer = OffsetsHandler({{{"t", 0}, {kMoved}}, {{"t", 1}, {11, 99}}})](
+                  const FakeRequest& request, Writer& w) {
+                one_.SetLeaders("t", {2, 1});
+                return answer(request, w);
+              });
+  two_.Handle(ApiKey::kListOffsets, OffsetsHandler({{{"t", 0}, {10}}}));
   Connect();
   const auto offsets = List({{"t", 0}, {"t", 1}});
   ASSERT_TRUE(offsets.ok());
+  ASSERT_TRUE(offsets->at(0).offset.ok()) << ToString(offsets->at(0).offset.error());
   EXPECT_EQ(*offsets->at(0).offset, 10);
   EXPECT_EQ(*offsets->at(1).offset, 11);
 }
@@ -312,7 +321,8 @@ TEST_F(ListOffsetsTest, WhatDoesNotExistFailsAloneAndAtOnce) {
 }
 
 TEST_F(ListOffsetsTest, APartitionWithoutLeaderKeepsOnlyItselfWaiting) {
-  one_.topics = two_.topics = {{"t", {1, -1}}};
+  one_.SetLeaders("t", {1, -1});
+  two_.SetLeaders("t", {1, -1});
   one_.Handle(ApiKey::kListOffsets, OffsetsHandler({{{"t", 0}, {10}}}));
   Connect();
   const auto offsets = List({{"t", 0}, {"t", 1}}, kShort);
@@ -326,9 +336,9 @@ TEST_F(ListOffsetsTest, APartitionWithoutLeaderKeepsOnlyItselfWaiting) {
 class FindMarkerTest : public TwoBrokersTest {
  protected:
   /// Serves a log of whole batches, `per_fetch` of them at a time, from the one that holds the
-  /// offset on.
+  /// offset on, or from one that comes before it.
   void ServeLog(std::vector<std::string> batches, std::size_t per_fetch,
-                std::int64_t first_offset = 0) {
+                std::int64_t first_offset = 0, std::int64_t too_early = 0) {
     one_.Handle(ApiKey::kFetch, [=](const FakeRequest& request, Writer& w) {
       Reader r = request.Read();
       r.Raw(4 * 4 + 1 + 2 * 4 + 1);  // up to the topic
@@ -337,7 +347,8 @@ class FindMarkerTest : public TwoBrokersTest {
       const auto at = r.Int64() - first_offset;
       const auto size = static_cast<std::int64_t>(batches.size());
       std::string records;
-      for (auto i = at; i >= 0 && i < size && i < at + static_cast<std::int64_t>(per_fetch); ++i) {
+      for (auto i = at - too_early;
+           i >= 0 && i < size && i < at - too_early + static_cast<std::int64_t>(per_fetch); ++i) {
         records += batches.at(static_cast<std::size_t>(i));
       }
       w.Int32(0);
@@ -396,6 +407,14 @@ TEST_F(FindMarkerTest, TheFirstMarkerAfterTheEvidenceCounts) {
   EXPECT_EQ(Find(0)->kind, Kind::kCommit);
 }
 
+TEST_F(FindMarkerTest, AMarkerBeforeTheEvidenceIsAnotherTransactions) {
+  ServeLog({testing::EncodeMarker(0, 7, 3, false), testing::EncodeMarker(1, 7, 3, true)}, 2, 0, 1);
+  Connect();
+  const auto marker = Find(1);
+  ASSERT_TRUE(marker.ok()) << ToString(marker.error());
+  EXPECT_EQ(marker->kind, Kind::kCommit);
+}
+
 TEST_F(FindMarkerTest, NoneUpToTheEnd) {
   ServeLog({Data(0, 7), Data(1, 7)}, 1);
   Connect();
@@ -435,7 +454,7 @@ TEST_F(FindMarkerTest, ADamagedMarkerIsNoOutcome) {
 class WriteTxnMarkersTest : public TwoBrokersTest {
  protected:
   WriteTxnMarkersTest() {
-    one_.topics = {{"t", {1}}};
+    one_.SetLeaders("t", {1});
     one_.Handle(ApiKey::kWriteTxnMarkers, [](const FakeRequest&, Writer& w) {
       w.ArrayCount(1);
       w.Int64(7);

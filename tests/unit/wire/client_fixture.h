@@ -21,7 +21,7 @@ using testing::Pending;
 /// Far longer than anything here takes: a call that reaches it has failed to end by itself.
 constexpr Duration kLong = 30s;
 /// Time enough for a call that is meant to run into its deadline to have sent its request.
-constexpr Duration kShort = 500ms;
+constexpr Duration kShort = 1s;
 
 /// A client, and fake brokers for it to talk to.
 class ClientTest : public ::testing::Test {

@@ -275,6 +275,23 @@ TEST_F(ClientTest, ARefusalAfterALostAnswerStillMeansUnknown) {
   EXPECT_EQ(init().error().effect, Effect::kNone);
 }
 
+TEST_F(ClientTest, WhatTheLastAnswerLeavesOpenIsTheEffect) {
+  for (const auto& [code, effect] :
+       {std::pair(ErrorCode::kCoordinatorNotAvailable, Effect::kUnknown),
+        std::pair(ErrorCode::kConcurrentTransactions, Effect::kUnknown),
+        std::pair(ErrorCode::kCoordinatorLoadInProgress, Effect::kNone)}) {
+    FakeBroker broker;
+    CoordinatedBy(broker, broker);
+    AnswerEndTxn(broker, {code});
+    const auto client = Connect(broker);
+    const auto answer = StartEndTxn(*client, CommitOf("x"), kShort).Get();
+    ASSERT_FALSE(answer.ok());
+    EXPECT_EQ(answer.error().code, Code::kDeadlineExceeded);
+    EXPECT_EQ(answer.error().effect, effect) << Name(code);
+    EXPECT_NE(answer.error().message.find(Name(code)), std::string::npos);
+  }
+}
+
 TEST_F(ClientTest, ASilentBrokerIsDroppedAndAskedAnew) {
   FakeBroker broker;
   AnswerDescribe(broker);
@@ -319,7 +336,7 @@ TEST_F(ClientTest, ClosingEndsEverythingUnderWay) {
   CoordinatedBy(broker, broker);
   broker.Hold(ApiKey::kEndTxn);
   auto client = Connect(broker);
-  auto sent = StartEndTxn(*client, CommitOf("x"));
+  auto sent = StartEndTxn(*client, CommitOf("x"), 24h);
   ASSERT_TRUE(broker.AwaitRequests(ApiKey::kEndTxn, 1));
   client.reset();
   ASSERT_TRUE(sent.ready());

@@ -236,14 +236,12 @@ void FakeBroker::DefaultMetadata(const FakeRequest& request, Writer& w) const {
     w.NullableString(std::nullopt);
     w.NoTags();
   });
-  {
-    const std::lock_guard lock(mutex_);
-    w.NullableString(cluster_id_);
-  }
+  const std::lock_guard lock(mutex_);
+  w.NullableString(cluster_id_);
   w.Int32(1);
   w.Array(wanted, [&](const std::string& name) {
-    const auto found = topics.find(name);
-    const bool known = found != topics.end();
+    const auto found = leaders_.find(name);
+    const bool known = found != leaders_.end();
     w.Error(known ? ErrorCode::kNone : ErrorCode::kUnknownTopicOrPartition);
     w.String(name);
     w.Bool(false);
@@ -287,6 +285,11 @@ void FakeBroker::DropConnections() {
 void FakeBroker::SetClusterId(const std::string& id) {
   const std::lock_guard lock(mutex_);
   cluster_id_ = id;
+}
+
+void FakeBroker::SetLeaders(const std::string& topic, std::vector<std::int32_t> leaders) {
+  const std::lock_guard lock(mutex_);
+  leaders_[topic] = std::move(leaders);
 }
 
 void FakeBroker::ConfuseCorrelationIds() {

@@ -49,8 +49,7 @@ class FakeBroker {
   std::map<protocol::ApiKey, std::pair<std::int16_t, std::int16_t>> versions;  ///< Overrides.
   std::int16_t transaction_version = 2;
   std::int16_t metadata_version_max = 33;
-  std::vector<FakeBroker*> cluster;                         ///< All nodes; empty: only this one.
-  std::map<std::string, std::vector<std::int32_t>> topics;  ///< Leaders of their partitions.
+  std::vector<FakeBroker*> cluster;  ///< All nodes; empty: only this one.
 
   void Handle(protocol::ApiKey key, Handler handler);
   /// Requests of this kind are received, and not answered until Release.
@@ -60,6 +59,8 @@ class FakeBroker {
   void DropConnections();
   /// "cluster-a" before.
   void SetClusterId(const std::string& id);
+  /// A topic, and who leads its partitions: -1 for nobody.
+  void SetLeaders(const std::string& topic, std::vector<std::int32_t> leaders);
   /// Answers are sent with another correlation id from now on.
   void ConfuseCorrelationIds();
 
@@ -96,6 +97,7 @@ class FakeBroker {
   std::vector<FakeRequest> received_;
   std::vector<Peer> peers_;
   std::string cluster_id_ = "cluster-a";
+  std::map<std::string, std::vector<std::int32_t>> leaders_;
   bool confused_ = false;
   bool stopping_ = false;
   std::thread acceptor_;
