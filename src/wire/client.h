@@ -32,8 +32,8 @@ using Callback = std::function<void(Result<T>)>;
 /// rules the effect out; else Unknown. Codes: kUnavailable (no connection, or the cluster says so),
 /// kDeadlineExceeded (the message has the last cause), kPermissionDenied, kUnimplemented (no common
 /// version), kCorrupt (undecodable answer; the connection is dropped), kResourceExhausted
-/// (max_queued), kFailedPrecondition (another cluster answers, see PinClusterId), and for error
-/// codes that Kafka gives the one in errors.h.
+/// (max_queued, max_response_bytes), kFailedPrecondition (another cluster answers, see
+/// PinClusterId), and for error codes that Kafka gives the one in errors.h.
 class Client {
  public:
   /// Connects at the first call. Without a bootstrap address, or with one that is not an address,

@@ -94,7 +94,8 @@ Task<bool> Network::Pause(Call& call) {
   Signal never(io_, waits_);
   const Deadline until = std::chrono::steady_clock::now() + Backoff(options_, ++call.retries);
   const Wake wake = co_await never.Until(std::min(until, call.deadline));
-  co_return wake == Wake::kDeadline&& until < call.deadline;
+  const bool time_is_left = until < call.deadline;
+  co_return time_is_left&& wake == Wake::kDeadline;
 }
 
 Error Network::GiveUp(const Call& call) const {

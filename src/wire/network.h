@@ -23,7 +23,7 @@ namespace lockstep::wire {
 struct Call {
   Deadline deadline;
   int retries = 0;
-  bool unanswered = false;        ///< An attempt of something that changes was sent for nothing.
+  bool unanswered = false;        ///< An attempt that changes something got no answer.
   bool may_have_applied = false;  ///< An attempt may have had its effect, or may yet have it.
   Error last;                     ///< Why the last attempt failed.
 };
@@ -37,8 +37,8 @@ inline Effect EffectOf(const Call& call) {
 struct Versions {
   std::int16_t min = 0;
   std::int16_t max = 0;
-  bool needs_txn_version2 = false;
-  bool any_cluster = false;
+  bool needs_txn_version2 = false;  ///< See Exchange.
+  bool any_cluster = false;         ///< See Exchange.
 };
 template <typename Request>
 Versions AllVersions() {
@@ -76,7 +76,6 @@ class Network {
   /// Forgets what another cluster may have said.
   void Pin(KafkaClusterId id);
   const ClientOptions& options() const { return options_; }
-  const std::map<std::int32_t, Endpoint>& nodes() const { return nodes_; }
 
   /// Asks whoever `route` leads to until an answer settles it or the call's deadline, with one
   /// version and the same arguments throughout. An answer with an error code that is not retriable

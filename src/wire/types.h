@@ -34,7 +34,7 @@ struct ClientOptions {
   /// The first pause before a retry or a reconnect; doubled each time, up to the second one.
   Duration backoff_min = std::chrono::milliseconds(20);
   Duration backoff_max = std::chrono::seconds(1);
-  /// Unanswered requests on one connection; more wait their turn.
+  /// Unanswered requests on one connection, at least 1; more wait their turn.
   std::size_t max_in_flight = 64;
   /// To one broker, opened as load demands: brokers work off a connection one request at a time.
   std::size_t max_connections = 4;
