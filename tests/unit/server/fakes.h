@@ -72,7 +72,9 @@ class FakeCluster final : public coordinator::Cluster {
 
   const ClusterName& name() const override { return name_; }
   coordinator::ClusterStatus status() const override;
-  void Start(std::vector<TransactionalId>, coordinator::Callback<std::string>) override {}
+  void Start(std::vector<TransactionalId>, coordinator::Callback<std::string> superseded) override {
+    superseded_ = std::move(superseded);
+  }
   void FencePending(TransactionalId) override {}
   std::unique_ptr<coordinator::Participant> NewParticipant() override;
   void Describe(const txn::ParticipantName& name,
