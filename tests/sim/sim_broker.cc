@@ -146,7 +146,8 @@ txn::TopicPartition SimBroker::SomePartition() {
 void SimBroker::LoseLeader(const txn::TopicPartition& partition) {
   trace_([&] { return name_.get() + ": " + ToString(partition) + " has no leader"; });
   kafka_.SetLeader(partition, false);
-  scheduler_.After(random_.Between(milliseconds(10), seconds(3)), [this, partition] {
+  const Duration takes = random_.Between(milliseconds(10), options_.longest_without_leader);
+  scheduler_.After(takes, [this, partition] {
     kafka_.SetLeader(partition, true);
     AfterChange();
   });

@@ -49,6 +49,7 @@ SimOptions OptionsFor(std::uint64_t seed, Defect defect) {
   const bool torn = random.Chance(0.3);
   o.txn_timeout = torn ? seconds(random.Between(12, 20)) : seconds(120);
   o.longest_outage = torn ? seconds(60) : seconds(8);
+  o.longest_without_leader = torn ? seconds(20) : seconds(3);
   o.outage_at_decision = torn ? 0.15 : sometimes(0.4, 0.1);
   o.prepare_timeout = torn ? seconds(30) : seconds(8);
   o.deadline_margin = seconds(random.Between(1, 8));

@@ -78,6 +78,7 @@ struct SimOptions {
   Duration prepare_timeout{};
   Duration deadline_margin{};
   Duration longest_outage{};
+  Duration longest_without_leader{};
 };
 
 SimOptions OptionsFor(std::uint64_t seed, Defect defect);
