@@ -1,5 +1,7 @@
 #include "server/admin_service.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <charconv>
 

@@ -2,9 +2,8 @@
 
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
-#include <spdlog/spdlog.h>
 
-#include <chrono>
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,14 +19,8 @@ namespace lockstep::server {
 /// Thread-safe.
 class Call {
  public:
-  Call(Api& api, const char* method, grpc::ServerUnaryReactor* reactor)
-      : calls_(api.calls), method_(method), reactor_(reactor) {
-    ++*calls_;
-  }
-  ~Call() {
-    if (Claim()) Finish(MakeError(Code::kInternal, "the call was dropped", Effect::kUnknown));
-    --*calls_;
-  }
+  Call(Api& api, const char* method, grpc::ServerUnaryReactor* reactor);
+  ~Call();
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
@@ -35,13 +28,8 @@ class Call {
   /// response and context are alive; afterwards they are not.
   [[nodiscard]] bool Claim() { return !claimed_.exchange(true); }
 
-  void Finish(const Status& status, std::optional<v1::Reason> reason = std::nullopt) {
-    if (status.ok()) return reactor_->Finish(grpc::Status::OK);
-    const auto level =
-        status.error().code == Code::kInternal ? spdlog::level::err : spdlog::level::debug;
-    spdlog::log(level, "{}: {}", method_, ToString(status.error()));
-    reactor_->Finish(ToGrpcStatus(status.error(), reason));
-  }
+  /// Answers. `reason` where the caller knows better than the table of errors.
+  void Finish(const Status& status, std::optional<v1::Reason> reason = std::nullopt);
 
  private:
   const std::shared_ptr<std::atomic<std::size_t>> calls_;

@@ -1,5 +1,7 @@
 #include "server/coordinator_service.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 
 #include "server/call.h"
@@ -45,17 +47,6 @@ coordinator::Callback<Status> AnswerStatus(CallPtr call) {
 }
 
 }  // namespace
-
-std::optional<Refused> CheckCluster(const Api& api, const ClusterName& name) {
-  std::string known;
-  for (const coordinator::Cluster* cluster : api.clusters) {
-    if (cluster->name() == name) return std::nullopt;
-    known += (known.empty() ? "" : ", ") + cluster->name().get();
-  }
-  return Refused{MakeError(Code::kInvalidArgument,
-                           "cluster: no '" + name.get() + "' is configured; there are: " + known),
-                 v1::REASON_UNKNOWN_CLUSTER};
-}
 
 grpc::ServerUnaryReactor* CoordinatorService::BeginGlobalTxn(
     grpc::CallbackServerContext* context, const v1::BeginGlobalTxnRequest* request,
