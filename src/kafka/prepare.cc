@@ -99,15 +99,16 @@ Preparation::Step Preparation::CheckTopics() {
     if (!found.ok()) return Refuse(found.error(), "looking up topics");
     bool stale = false;
     Step refusal = CheckPartitions(*found, stale);
-    if (!refusal) break;
+    if (!refusal) {
+      if (const auto failure = producer_.Warm(*found, AnswerTime())) {
+        return Refuse(*failure, "fetching metadata");
+      }
+      return std::nullopt;
+    }
     // Partitions may have been added since the topic was looked up.
     if (!stale || look == 2) return refusal;
     env_.topics.Forget(topics_);
   }
-  if (const auto failure = producer_.Warm(topics_, AnswerTime())) {
-    return Refuse(*failure, "fetching metadata");
-  }
-  return std::nullopt;
 }
 
 Preparation::Step Preparation::CheckPartitions(const TopicCatalog::Topics& topics, bool& stale) {

@@ -159,24 +159,31 @@ std::optional<Failure> Producer::BeginTransaction() {
   return Take(rd_kafka_begin_transaction(handle_.get()));
 }
 
-std::optional<Failure> Producer::Warm(const std::vector<std::string>& topics, Duration timeout) {
-  std::vector<rd_kafka_topic_t*> fresh;
-  for (const std::string& topic : topics) {
-    auto& slot = topics_[topic];
-    if (slot != nullptr) continue;
-    slot.reset(rd_kafka_topic_new(handle_.get(), topic.c_str(), nullptr));
-    if (slot == nullptr) {
-      topics_.erase(topic);
-      return FromCode(rd_kafka_last_error());
+std::optional<Failure> Producer::Warm(const TopicCatalog::Topics& topics, Duration timeout) {
+  std::vector<WarmTopic*> stale;
+  for (const auto& [name, topic] : topics) {
+    auto& slot = topics_[name];
+    if (slot.handle == nullptr) {
+      slot.handle.reset(rd_kafka_topic_new(handle_.get(), name.c_str(), nullptr));
+      if (slot.handle == nullptr) {
+        topics_.erase(name);
+        return FromCode(rd_kafka_last_error());
+      }
     }
-    fresh.push_back(slot.get());
+    if (slot.partitions >= topic.partitions) continue;
+    slot.partitions = topic.partitions;
+    stale.push_back(&slot);
   }
-  if (fresh.empty()) return std::nullopt;
-  // Without a topic it asks for all that this producer knows: one request for several new ones.
+  if (stale.empty()) return std::nullopt;
+  // Without a topic it asks for all that this producer knows: one request for several.
   const rd_kafka_metadata_t* raw = nullptr;
-  const auto code = rd_kafka_metadata(handle_.get(), 0, fresh.size() == 1 ? fresh[0] : nullptr,
-                                      &raw, Milliseconds(timeout));
+  const auto code =
+      rd_kafka_metadata(handle_.get(), 0, stale.size() == 1 ? stale[0]->handle.get() : nullptr,
+                        &raw, Milliseconds(timeout));
   const std::unique_ptr<const rd_kafka_metadata_t, MetadataDeleter> metadata(raw);
+  if (code != RD_KAFKA_RESP_ERR_NO_ERROR) {
+    for (WarmTopic* topic : stale) topic->partitions = -1;
+  }
   return FromCode(code);
 }
 
@@ -195,7 +202,7 @@ std::optional<Failure> Producer::Produce(const txn::Record& record, std::size_t 
     args[count].vtype = type;
     return args[count++].u;
   };
-  add(RD_KAFKA_VTYPE_RKT).rkt = topic->second.get();
+  add(RD_KAFKA_VTYPE_RKT).rkt = topic->second.handle.get();
   add(RD_KAFKA_VTYPE_PARTITION).i32 = record.partition.value_or(RD_KAFKA_PARTITION_UA);
   add(RD_KAFKA_VTYPE_MSGFLAGS).i = RD_KAFKA_MSG_F_COPY;
   auto& key = add(RD_KAFKA_VTYPE_KEY).mem;

@@ -15,6 +15,7 @@
 #include "kafka/log_bridge.h"
 #include "kafka/request_ledger.h"
 #include "kafka/settings.h"
+#include "kafka/topic_catalog.h"
 #include "txn/types.h"
 
 namespace lockstep::kafka {
@@ -48,9 +49,10 @@ class Producer {
   std::optional<Failure> InitTransactions(Duration slice);
   std::optional<Failure> BeginTransaction();
 
-  /// Has librdkafka know these topics, so that their first records go out at once: else they wait
-  /// up to a second for its own refresh. Cheap for topics that it knows.
-  std::optional<Failure> Warm(const std::vector<std::string>& topics, Duration timeout);
+  /// Has librdkafka know these topics with as many partitions, so that their first records go out
+  /// at once: else they wait up to a second for its own refresh, and a record for a partition added
+  /// since its last one is refused. Cheap for what it knows.
+  std::optional<Failure> Warm(const TopicCatalog::Topics& topics, Duration timeout);
 
   /// Hands over a record of a topic that was warmed; `index` comes back in its report. Copies it.
   /// A failure here does not spoil the transaction; __QUEUE_FULL asks to take up reports first.
@@ -92,7 +94,11 @@ class Producer {
   // Destroyed in the opposite order: librdkafka wants its queues and topics gone before it goes.
   std::unique_ptr<rd_kafka_t, Deleter> handle_;
   std::unique_ptr<rd_kafka_queue_t, Deleter> queue_;
-  std::unordered_map<std::string, std::unique_ptr<rd_kafka_topic_t, Deleter>> topics_;
+  struct WarmTopic {
+    std::unique_ptr<rd_kafka_topic_t, Deleter> handle;
+    std::int32_t partitions = -1;  // How many it was last asked for.
+  };
+  std::unordered_map<std::string, WarmTopic> topics_;
 };
 
 }  // namespace lockstep::kafka

@@ -36,12 +36,12 @@ void TopicCatalog::Forget(const std::vector<std::string>& topics) {
   for (const std::string& topic : topics) known_.erase(topic);
 }
 
-std::vector<std::string> TopicCatalog::Known(std::size_t at_most) const {
+TopicCatalog::Topics TopicCatalog::Known(std::size_t at_most) const {
   const std::lock_guard lock(mutex_);
-  std::vector<std::string> topics;
-  for (const auto& [name, topic] : known_) {
+  Topics topics;
+  for (const auto& topic : known_) {
     if (topics.size() == at_most) break;
-    topics.push_back(name);
+    topics.insert(topic);
   }
   return topics;
 }

@@ -33,7 +33,7 @@ class TopicCatalog {
   /// Asks again at the next look.
   void Forget(const std::vector<std::string>& topics);
   /// Some of those known to exist.
-  std::vector<std::string> Known(std::size_t at_most) const;
+  Topics Known(std::size_t at_most) const;
 
  private:
   static constexpr std::size_t kMaxTopics = 10'000;

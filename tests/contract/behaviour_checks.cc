@@ -80,9 +80,9 @@ void CheckDescribe(TxnBroker& broker, Report& report) {
   s.Check("... start time kept in CompleteAbort", d.Describe().start_time_ms == second);
   d.Init();
   s.Check("InitProducerId again", "Empty e+1", Show(d.Describe(), p));
-  s.Check(broker.start_time_outlives_init() ? "... the old start time stays (3.x)"
+  s.Check(broker.kafka_3() ? "... the old start time stays (3.x)"
                                             : "... no start time again (4.x)",
-          d.Describe().start_time_ms == (broker.start_time_outlives_init() ? second : -1));
+          d.Describe().start_time_ms == (broker.kafka_3() ? second : -1));
 }
 
 void CheckFencing(TxnBroker& broker, Report& report) {
@@ -217,8 +217,12 @@ void CheckGroups(TxnBroker& broker, Report& report) {
   s.Check("without AddOffsetsToTxn", KafkaError::kInvalidTxnState, commit(group, 1, -1, ""));
   s.Check("AddOffsetsToTxn", KafkaError::kNone,
           broker.AddOffsetsToTxn(d.id(), d.producer(), group));
-  s.Check("unknown group, a generation given", KafkaError::kIllegalGeneration,
-          commit(group, 1, 1, "member"));
+  const auto refused = commit(group, 1, 1, "member");
+  if (broker.kafka_3()) {
+    s.Check("unknown group, a generation given (3.x)", KafkaError::kUnknownMemberId, refused);
+  } else {
+    s.Check("unknown group, a generation given (4.x)", KafkaError::kIllegalGeneration, refused);
+  }
   s.Check("unknown group, standalone", KafkaError::kNone, commit(group, 7, -1, ""));
   s.Check("... not visible while open", "-1", std::to_string(broker.CommittedOffset(group, kFree)));
   s.Check("... in the transaction", "Ongoing " + ToString(broker.OffsetsPartition(group)),

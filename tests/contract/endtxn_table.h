@@ -55,11 +55,11 @@ inline const std::vector<EndTxnRow>& EndTxnTable() {
   using enum Answer;
   static const std::vector<EndTxnRow> table = {
       {"Ongoing e", Setup::kOngoing, kNone, kNone, kNone, kNone},
-      {"PrepareCommit e (v4)", Setup::kPrepareCommitV4, kCt, kIts, kFenced, kFenced},
-      {"PrepareCommit e+1 (v5)", Setup::kPrepareCommitV5, kFenced, kFenced, kCt, kIts},
-      {"PrepareAbort e (v4)", Setup::kPrepareAbortV4, kIts, kCt, kFenced, kFenced},
-      {"PrepareAbort e+1 (v5)", Setup::kPrepareAbortV5, kFenced, kFenced, kIts, kCt},
-      {"PrepareAbort e+1 (fence)", Setup::kPrepareAbortFence, kFenced, kFenced, kIts, kCt},
+      {"PrepareCommit e (v4)", Setup::kPrepareCommitV4, kCt, kCt, kCt, kCt},
+      {"PrepareCommit e+1 (v5)", Setup::kPrepareCommitV5, kFenced, kFenced, kCt, kCt},
+      {"PrepareAbort e (v4)", Setup::kPrepareAbortV4, kCt, kCt, kCt, kCt},
+      {"PrepareAbort e+1 (v5)", Setup::kPrepareAbortV5, kFenced, kFenced, kCt, kCt},
+      {"PrepareAbort e+1 (fence)", Setup::kPrepareAbortFence, kFenced, kFenced, kCt, kCt},
       {"CompleteCommit e (v4)", Setup::kCompleteCommitV4, kNone, kIts, kIts, kNoneBumped},
       {"CompleteCommit e+1 (v5)", Setup::kCompleteCommitV5, kFenced, kFenced, kNone, kIts},
       {"CompleteAbort e (v4)", Setup::kCompleteAbortV4, kIts, kNone, kIts, kNoneBumped},

@@ -8,7 +8,7 @@ constexpr int kPartitions = 4;
 fake_kafka::FakeKafkaOptions OptionsFor(std::int16_t transaction_version) {
   fake_kafka::FakeKafkaOptions options;
   options.transaction_version = transaction_version;
-  options.start_time_outlives_init = transaction_version == 0;
+  options.kafka_3 = transaction_version == 0;
   options.timeout_scan_ms = 500;  // As scripts/clusters sets it.
   return options;
 }

@@ -16,7 +16,7 @@ class FakeBroker final : public TxnBroker {
 
   std::string name() const override;
   int transaction_version() const override { return transaction_version_; }
-  bool start_time_outlives_init() const override { return transaction_version_ == 0; }
+  bool kafka_3() const override { return transaction_version_ == 0; }
   void HoldMarkers() override;
   void ReleaseMarkers() override;
   bool WaitFor(const std::function<bool()>& condition) override;

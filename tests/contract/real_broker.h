@@ -22,7 +22,7 @@ class RealBroker final : public TxnBroker {
 
   std::string name() const override { return name_; }
   int transaction_version() const override { return transaction_version_; }
-  bool start_time_outlives_init() const override { return name_.starts_with("3."); }
+  bool kafka_3() const override { return name_.starts_with("3."); }
   void HoldMarkers() override;
   void ReleaseMarkers() override;
   bool WaitFor(const std::function<bool()>& condition) override;

@@ -28,8 +28,9 @@ class TxnBroker {
 
   virtual std::string name() const = 0;  ///< E.g. "4.4.0 TV2": a column of the report.
   virtual int transaction_version() const = 0;
-  /// Before 4.0: DescribeTransactions shows the last start time after InitProducerId.
-  virtual bool start_time_outlives_init() const = 0;
+  /// Before 4.0, where DescribeTransactions shows the last start time after InitProducerId, and the
+  /// group coordinator has other words for a group that it does not know.
+  virtual bool kafka_3() const = 0;
 
   /// Topic "held" has four partitions whose markers HoldMarkers stops; topic "free" has four of
   /// which nothing is stopped.

@@ -18,7 +18,7 @@ fake_kafka::FakeKafkaOptions KafkaOptions(const ClusterName& name, const SimOpti
   fake_kafka::FakeKafkaOptions kafka;
   kafka.cluster_id = "id-of-" + name.get();
   kafka.loses_markers = options.loses_markers;
-  kafka.start_time_outlives_init = options.start_time_outlives_init;
+  kafka.kafka_3 = options.kafka_3;
   kafka.id_expiration_ms = std::chrono::duration_cast<milliseconds>(options.id_expiration).count();
   return kafka;
 }
@@ -56,6 +56,11 @@ std::string SimBroker::Show(const fake_kafka::ProducerAnswer& answer) {
 std::string SimBroker::Show(const txn::TxnDescription& d) {
   return std::string(Name(d.state)) + " (" + std::to_string(d.producer_id.get()) + ", " +
          std::to_string(d.producer_epoch.get()) + ") since " + std::to_string(d.start_time_ms);
+}
+
+Duration SimBroker::VoteDelay() {
+  if (calm_ || !random_.Chance(options_.slow_vote)) return {};
+  return random_.Between(Duration{}, options_.txn_timeout);
 }
 
 Duration SimBroker::Delay() { return random_.Between(microseconds(50), milliseconds(2)); }

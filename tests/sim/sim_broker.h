@@ -63,6 +63,8 @@ class SimBroker {
     });
   }
 
+  /// How long a lane's thread takes to pass on a YES: mostly no time at all.
+  Duration VoteDelay();
   /// Called after each step of the world: troubles that may begin now.
   void MaybeTrouble();
   /// The cluster goes away for a while.

@@ -42,7 +42,7 @@ SimOptions OptionsFor(std::uint64_t seed, Defect defect) {
   o.foreign = sometimes(0.4, 0.005);
   o.delete_records = sometimes(0.2, 0.01);
   o.loses_markers = random.Chance(0.4);
-  o.start_time_outlives_init = random.Chance(0.3);
+  o.kafka_3 = random.Chance(0.3);
   o.wall_clock_steps = random.Chance(0.2);
   o.forgets = random.Chance(0.3);
   // In some runs outages are longer than what the brokers wait: then there are heuristic outcomes.
@@ -51,9 +51,14 @@ SimOptions OptionsFor(std::uint64_t seed, Defect defect) {
   o.longest_outage = torn ? seconds(60) : seconds(8);
   o.longest_without_leader = torn ? seconds(20) : seconds(3);
   o.outage_at_decision = torn ? 0.15 : sometimes(0.4, 0.1);
+  o.slow_vote = torn ? 0.1 : 0;
   o.prepare_timeout = torn ? seconds(30) : seconds(8);
-  o.deadline_margin = seconds(random.Between(1, 8));
-  o.id_expiration = random.Chance(0.2) ? seconds(random.Between(2, 30)) : std::chrono::hours(168);
+  // Wide where transactions come near their deadline.
+  o.deadline_margin = seconds(torn ? random.Between(4, 10) : random.Between(1, 8));
+  // A cluster that loses all markers of a transaction, and then forgets its id before anybody asks,
+  // has nothing left that tells what became of it. That is said, but nothing can be expected then.
+  const bool expires = random.Chance(0.2) && !o.loses_markers;
+  o.id_expiration = expires ? seconds(random.Between(2, 30)) : std::chrono::hours(168);
   return o;
 }
 

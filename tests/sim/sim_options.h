@@ -65,12 +65,13 @@ struct SimOptions {
   double outage = 0;              ///< Per step: a cluster goes away for a while.
   double outage_at_decision = 0;  ///< Per decision: some cluster goes away as it is written.
   double lose_leader = 0;         ///< Per step: a partition has no leader for a while.
+  double slow_vote = 0;           ///< Per YES: it takes up to the transaction's time-out.
   double slow_sync = 0;           ///< Per sync: it takes seconds.
   double failed_sync = 0;         ///< Per sync.
   double foreign = 0;          ///< Per step: somebody else's transaction opens on some partition.
   double delete_records = 0;   ///< Per step: retention takes what is stable in some partition.
   bool loses_markers = false;  ///< KAFKA-20734.
-  bool start_time_outlives_init = false;  ///< As brokers before 4.0 have it.
+  bool kafka_3 = false;  ///< As brokers before 4.0 have it.
   bool wall_clock_steps = false;
   bool forgets = false;      ///< The log forgets what is complete when it is opened.
   Duration txn_timeout{};    ///< Kafka's transaction.timeout.ms for the lanes.

@@ -253,7 +253,11 @@ void SimParticipant::VoteYes(std::int64_t start_time_ms) {
       world.options.defect == Defect::kVoteUnchecked) {
     vote.deadline += std::chrono::hours(1);
   }
-  TellVote(std::move(vote));
+  const Duration delay = cluster_.broker().VoteDelay();
+  if (delay == Duration{}) return TellVote(std::move(vote));
+  world.scheduler.After(delay, life(), [this, vote] {
+    if (preparing()) TellVote(vote);
+  });
 }
 
 void SimParticipant::Refuse(AbortReason reason, const std::string& message) {

@@ -99,12 +99,14 @@ TEST_P(LanesTest, NullAndEmptyStayDifferent) {
   EXPECT_EQ(read[1].value, "");
   EXPECT_EQ(read[1].key, "");
   EXPECT_EQ(read[2].key, "k");
+  // Kafka 4.2 renamed it.
+  const std::string property = GetParam().starts_with("3.") ? "--property" : "--formatter-property";
   const std::string console =
       broker_.Tool("org.apache.kafka.tools.consumer.ConsoleConsumer",
                    {"--bootstrap-server", "{bootstrap}", "--topic", topic_, "--partition", "0",
                     "--offset", "3", "--max-messages", "1", "--timeout-ms", "10000",
-                    "--formatter-property", "print.headers=true", "--formatter-property",
-                    "print.timestamp=true", "--formatter-property", "null.literal=(null)"});
+                    property, "print.headers=true", property, "print.timestamp=true", property,
+                    "null.literal=(null)"});
   EXPECT_THAT(console,
               AllOf(HasSubstr("none:(null),empty:,full:v"), HasSubstr("CreateTime:1700000000000")));
 }
@@ -228,7 +230,8 @@ TEST_P(LanesTest, ABadRecordIsRefusedBeforeAnythingIsWritten) {
   txn::Record timeless = MakeRecord(topic_, "y", 0);
   timeless.timestamp_ms = -5;
   PrepareNo(Records({timeless}), AbortReason::kInvalidRecord);
-  EXPECT_EQ(Describe(before).state, KafkaTxnState::kCompleteCommit);  // Nothing was begun since.
+  // Nothing was begun since.
+  EXPECT_TRUE(BecomesState(before, KafkaTxnState::kCompleteCommit));
   EXPECT_EQ(CommitOne("z").producer_epoch, before.producer_epoch);
   EXPECT_THAT(Committed(), ElementsAre("x", "z"));
 }
@@ -285,7 +288,7 @@ TEST_P(LanesTest, ACleanLaneGoesOnUnderTheSameNameAndAnUncleanOneGetsANewEpoch) 
   EXPECT_EQ(uncertain.error().effect, Effect::kUnknown);
   DisarmFailpoints();
   // Nobody touches the id before Release, however long that takes: the answer is still there.
-  EXPECT_EQ(Describe(third.name).state, KafkaTxnState::kCompleteCommit);
+  EXPECT_TRUE(BecomesState(third.name, KafkaTxnState::kCompleteCommit));
   EXPECT_EQ(Describe(third.name).start_time_ms, third.name.start_time_ms);
   branch->Release();
 
@@ -401,7 +404,7 @@ TEST_P(LanesTest, LanesGrowOnDemandAndTakeTurns) {
   EXPECT_EQ(ids.size(), 3u);
   EXPECT_EQ(cluster_->status().lanes_busy, 3);
   for (const auto& branch : branches) {
-    branch->Abort();
+    ASSERT_TRUE(branch->Commit().ok());  // An abort may cost a lane its id.
     branch->Release();
   }
   ASSERT_TRUE(BecomesIdle());

@@ -129,7 +129,8 @@ KafkaError FakeKafka::TxnOffsetCommit(const TxnOffsetCommitRequest& request) {
 KafkaError FakeKafka::ValidateGroup(const txn::GroupOffsets& offsets) const {
   const auto it = groups_.find(offsets.group_id);
   if (it == groups_.end() || !it->second.managed) {
-    return offsets.generation < 0 ? KafkaError::kNone : KafkaError::kIllegalGeneration;
+    if (offsets.generation < 0) return KafkaError::kNone;
+    return options_.kafka_3 ? KafkaError::kUnknownMemberId : KafkaError::kIllegalGeneration;
   }
   const bool says_nothing =
       offsets.generation < 0 && offsets.member_id.empty() && !offsets.group_instance_id.has_value();

@@ -26,8 +26,9 @@ struct FakeKafkaOptions {
   /// KAFKA-20734 (4.3, 4.4): a marker whose partition has no leader is left out for good, and the
   /// coordinator says Complete. Otherwise it waits for the leader.
   bool loses_markers = false;
-  /// Before 4.0 the last transaction's start time was shown after InitProducerId, until a restart.
-  bool start_time_outlives_init = false;
+  /// Before 4.0 the last transaction's start time was shown after InitProducerId, until a restart,
+  /// and a generation of an unknown group was an UNKNOWN_MEMBER_ID.
+  bool kafka_3 = false;
   std::int32_t max_timeout_ms = 900'000;                   ///< transaction.max.timeout.ms
   std::int64_t timeout_scan_ms = 10'000;                   ///< How often time-outs are looked for.
   std::int64_t id_expiration_ms = 7LL * 24 * 3600 * 1000;  ///< transactional.id.expiration.ms

@@ -67,7 +67,7 @@ ProducerAnswer FakeKafka::InitProducerId(const std::string& transactional_id,
   if (error != KafkaError::kNone) return Refuse(error);
   t.timeout_ms = timeout_ms;
   t.state = KafkaTxnState::kEmpty;
-  if (!options_.start_time_outlives_init) t.start_ms = -1;
+  if (!options_.kafka_3) t.start_ms = -1;
   t.updated_ms = now_ms_;
   return {KafkaError::kNone, t.producer};
 }
@@ -146,10 +146,11 @@ ProducerAnswer FakeKafka::EndTxnV4(const std::string& id, Transaction& t, Produc
     Prepare(id, t, commit, producer);
     return {KafkaError::kNone, Producer{}};
   }
+  if (IsPrepare(t.state)) return Refuse(KafkaError::kConcurrentTransactions);
   if (t.state == KafkaTxnState::kEmpty || IsCommit(t.state) != commit) {
     return Refuse(KafkaError::kInvalidTxnState);
   }
-  return Refuse(IsPrepare(t.state) ? KafkaError::kConcurrentTransactions : KafkaError::kNone);
+  return {KafkaError::kNone, Producer{}};
 }
 
 ProducerAnswer FakeKafka::EndTxnV5(const std::string& id, Transaction& t, Producer producer,
@@ -161,17 +162,14 @@ ProducerAnswer FakeKafka::EndTxnV5(const std::string& id, Transaction& t, Produc
   if (t.producer.id != producer.id && !rolled_over) {
     return Refuse(KafkaError::kInvalidProducerIdMapping);
   }
-  const bool valid = IsPrepare(t.state)    ? is_retry
-                     : IsComplete(t.state) ? is_retry || same_epoch
-                                           : same_epoch;
-  if (!valid) return Refuse(KafkaError::kProducerFenced);
+  const bool ended = IsPrepare(t.state) || IsComplete(t.state);
+  if (!same_epoch && !(ended && is_retry)) return Refuse(KafkaError::kProducerFenced);
+  if (IsPrepare(t.state)) return Refuse(KafkaError::kConcurrentTransactions);
   if (t.state == KafkaTxnState::kOngoing) return EndWithBump(id, t, commit);
   if (t.state == KafkaTxnState::kEmpty) {
     return commit ? Refuse(KafkaError::kInvalidTxnState) : EndWithBump(id, t, false);
   }
-  if (IsComplete(t.state)) return AnswerComplete(id, t, commit, is_retry);
-  return Refuse(IsCommit(t.state) == commit ? KafkaError::kConcurrentTransactions
-                                            : KafkaError::kInvalidTxnState);
+  return AnswerComplete(id, t, commit, is_retry);
 }
 
 /// What makes v5 lie about a transaction that v0-4 ended: under the same epoch it takes the request
