@@ -71,7 +71,8 @@ class PlainSide {
         failure = (*producer)->InitTransactions(std::chrono::seconds(10));
       } while (failure && failure->retriable);
       Check(failure, "init_transactions");
-      Check((*producer)->Warm({{settings.topic, {.partitions = 1}}}, std::chrono::seconds(10)), "warm");
+      Check((*producer)->Warm({{settings.topic, {.partitions = 1}}}, std::chrono::seconds(10)),
+            "warm");
       producers_.push_back(std::move(*producer));
     }
   }

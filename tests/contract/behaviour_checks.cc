@@ -80,8 +80,7 @@ void CheckDescribe(TxnBroker& broker, Report& report) {
   s.Check("... start time kept in CompleteAbort", d.Describe().start_time_ms == second);
   d.Init();
   s.Check("InitProducerId again", "Empty e+1", Show(d.Describe(), p));
-  s.Check(broker.kafka_3() ? "... the old start time stays (3.x)"
-                                            : "... no start time again (4.x)",
+  s.Check(broker.kafka_3() ? "... the old start time stays (3.x)" : "... no start time again (4.x)",
           d.Describe().start_time_ms == (broker.kafka_3() ? second : -1));
 }
 

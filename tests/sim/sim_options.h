@@ -71,7 +71,7 @@ struct SimOptions {
   double foreign = 0;          ///< Per step: somebody else's transaction opens on some partition.
   double delete_records = 0;   ///< Per step: retention takes what is stable in some partition.
   bool loses_markers = false;  ///< KAFKA-20734.
-  bool kafka_3 = false;  ///< As brokers before 4.0 have it.
+  bool kafka_3 = false;        ///< As brokers before 4.0 have it.
   bool wall_clock_steps = false;
   bool forgets = false;      ///< The log forgets what is complete when it is opened.
   Duration txn_timeout{};    ///< Kafka's transaction.timeout.ms for the lanes.

@@ -101,12 +101,11 @@ TEST_P(LanesTest, NullAndEmptyStayDifferent) {
   EXPECT_EQ(read[2].key, "k");
   // Kafka 4.2 renamed it.
   const std::string property = GetParam().starts_with("3.") ? "--property" : "--formatter-property";
-  const std::string console =
-      broker_.Tool("org.apache.kafka.tools.consumer.ConsoleConsumer",
-                   {"--bootstrap-server", "{bootstrap}", "--topic", topic_, "--partition", "0",
-                    "--offset", "3", "--max-messages", "1", "--timeout-ms", "10000",
-                    property, "print.headers=true", property, "print.timestamp=true", property,
-                    "null.literal=(null)"});
+  const std::string console = broker_.Tool(
+      "org.apache.kafka.tools.consumer.ConsoleConsumer",
+      {"--bootstrap-server", "{bootstrap}", "--topic", topic_, "--partition", "0", "--offset", "3",
+       "--max-messages", "1", "--timeout-ms", "10000", property, "print.headers=true", property,
+       "print.timestamp=true", property, "null.literal=(null)"});
   EXPECT_THAT(console,
               AllOf(HasSubstr("none:(null),empty:,full:v"), HasSubstr("CreateTime:1700000000000")));
 }

@@ -1,12 +1,14 @@
 #include "server/in_doubt_watch.h"
 
 #include <gmock/gmock.h>
-#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
 #include <mutex>
-#include <sstream>
-#include <thread>
+#include <string>
 
 #include "api_fixture.h"
 
@@ -23,36 +25,48 @@ class CapturedLog {
   }
   ~CapturedLog() { spdlog::set_default_logger(before_); }
 
-  std::string text() {
-    const std::lock_guard lock(buffer_->mutex);
-    return buffer_->text;
-  }
-  void Await(const std::string& line) {
-    while (text().find(line) == std::string::npos) std::this_thread::yield();
-  }
-  int CountOf(const std::string& line) {
-    int count = 0;
-    const std::string all = text();
-    for (auto at = all.find(line); at != std::string::npos; at = all.find(line, at + 1)) ++count;
-    return count;
-  }
+  /// Returns the first line with this in it.
+  std::string Await(const std::string& part) { return sink_->Await(part); }
+  /// How many lines so far have this in them.
+  std::ptrdiff_t CountOf(const std::string& part) { return sink_->CountOf(part); }
 
  private:
-  struct Buffer : std::streambuf {
-    int overflow(int c) override {
-      const std::lock_guard lock(mutex);
-      text.push_back(static_cast<char>(c));
-      return c;
+  class Lines : public spdlog::sinks::base_sink<std::mutex> {
+   public:
+    std::string Await(const std::string& part) {
+      std::unique_lock lock(lines_mutex_);
+      const auto has = [&](const std::string& line) {
+        return line.find(part) != std::string::npos;
+      };
+      auto found = lines_.end();
+      more_.wait(lock, [&] {
+        found = std::find_if(lines_.begin(), lines_.end(), has);
+        return found != lines_.end();
+      });
+      return *found;
     }
-    std::mutex mutex;
-    std::string text;
+    std::ptrdiff_t CountOf(const std::string& part) {
+      const std::lock_guard lock(lines_mutex_);
+      return std::count_if(lines_.begin(), lines_.end(), [&](const std::string& line) {
+        return line.find(part) != std::string::npos;
+      });
+    }
+
+   private:
+    void sink_it_(const spdlog::details::log_msg& message) override {
+      const std::lock_guard lock(lines_mutex_);
+      lines_.emplace_back(message.payload.data(), message.payload.size());
+      more_.notify_all();
+    }
+    void flush_() override {}
+
+    std::mutex lines_mutex_;
+    std::condition_variable more_;
+    std::deque<std::string> lines_;
   };
 
   std::shared_ptr<spdlog::logger> before_;
-  std::shared_ptr<Buffer> buffer_ = std::make_shared<Buffer>();
-  std::shared_ptr<std::ostream> stream_ = std::make_shared<std::ostream>(buffer_.get());
-  std::shared_ptr<spdlog::sinks::ostream_sink_mt> sink_ =
-      std::make_shared<spdlog::sinks::ostream_sink_mt>(*stream_, true);
+  std::shared_ptr<Lines> sink_ = std::make_shared<Lines>();
 };
 
 class InDoubtWatchTest : public ApiFixture {
@@ -66,8 +80,7 @@ TEST_F(InDoubtWatchTest, AHeuristicOutcomeIsAnErrorInTheLogOnce) {
   const std::string first = BeginWithWork();
   v1::CommitResponse response;
   ASSERT_TRUE(Commit(first, &response).ok());
-  captured_.Await(first + " HEURISTIC");
-  EXPECT_THAT(captured_.text(), HasSubstr("east COMMITTED, west ABORTED"));
+  EXPECT_THAT(captured_.Await(first + " HEURISTIC"), HasSubstr("east COMMITTED, west ABORTED"));
   // Looked at again together with a second one: not said again.
   const std::string second = BeginWithWork();
   ASSERT_TRUE(Commit(second, &response).ok());
@@ -85,8 +98,8 @@ TEST_F(InDoubtWatchTest, WhatStaysInDoubtIsSaidAndSoIsItsEnd) {
   decision.participants[0].prepared.name.cluster = ClusterName("east");
   log_.Recover(decision);
   Serve();
-  captured_.Await("0123456789abcdef-1-1-1 in doubt for 6");
-  EXPECT_THAT(captured_.text(), HasSubstr("1 such decisions in all: east PENDING (no broker"));
+  EXPECT_THAT(captured_.Await("0123456789abcdef-1-1-1 in doubt for 6"),
+              HasSubstr("1 such decisions in all: east PENDING (no broker"));
   east_.Set({});
   captured_.Await("nothing is in doubt any more");
   EXPECT_EQ(captured_.CountOf("in doubt for"), 1);
