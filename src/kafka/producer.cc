@@ -26,11 +26,11 @@ std::optional<Failure> Take(rd_kafka_error_t* raw) {
                  rd_kafka_error_string(raw)};
 }
 
-std::optional<Failure> FromCode(rd_kafka_resp_err_t code, const char* what = nullptr) {
+std::optional<Failure> FromCode(rd_kafka_resp_err_t code) {
   if (code == RD_KAFKA_RESP_ERR_NO_ERROR) return std::nullopt;
   Failure failure;
   failure.code = code;
-  failure.message = what != nullptr ? what : rd_kafka_err2str(code);
+  failure.message = rd_kafka_err2str(code);
   return failure;
 }
 
@@ -40,7 +40,8 @@ DeliveryReport ReportOf(const rd_kafka_message_t& message) {
   report.record = reinterpret_cast<std::uintptr_t>(message._private) - 1;
   report.partition = {rd_kafka_topic_name(message.rkt), message.partition};
   report.offset = std::max<std::int64_t>(message.offset, -1);
-  report.failure = FromCode(message.err, rd_kafka_message_errstr(&message));
+  // Not rd_kafka_message_errstr: of a produced message it is the payload.
+  report.failure = FromCode(message.err);
   return report;
 }
 
