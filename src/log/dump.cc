@@ -167,7 +167,7 @@ rocksdb::Status OpenReadOnly(rocksdb::Options options, const std::filesystem::pa
 
 /// As far as it can be read at all.
 rocksdb::Options SalvageOptions() {
-  rocksdb::Options options = ReadOnlyRocksOptions();
+  rocksdb::Options options = RocksOptions(rocksdb::Env::Default());
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kSkipAnyCorruptedRecords;
   options.track_and_verify_wals_in_manifest = false;
   options.paranoid_checks = false;
@@ -191,7 +191,7 @@ Status Dump(const std::filesystem::path& path, std::ostream& out) {
     out << "DAMAGED: " << files.error().message << "\n";
   }
   Database db;
-  const rocksdb::Status strict = OpenReadOnly(ReadOnlyRocksOptions(), path, db);
+  const rocksdb::Status strict = OpenReadOnly(RocksOptions(rocksdb::Env::Default()), path, db);
   if (!strict.ok()) {
     const Error error = FromRocks(path, "opening the database to read", strict);
     if (error.code != Code::kCorrupt || !OpenReadOnly(SalvageOptions(), path, db).ok()) {

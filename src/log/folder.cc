@@ -59,13 +59,13 @@ std::string ReadOwner(int fd) {
 
 /// What RocksDB and we make: what a crashed creation may have left.
 bool IsOurs(std::string_view name) {
-  for (const std::string_view start : {"MANIFEST-", "OPTIONS-", "LOG.old.", "FORMAT."}) {
+  for (const std::string_view start : {"MANIFEST-", "OPTIONS-", "FORMAT."}) {
     if (name.starts_with(start)) return true;
   }
   for (const std::string_view end : {".log", ".sst", ".dbtmp"}) {
     if (name.ends_with(end)) return true;
   }
-  return name == "CURRENT" || name == "IDENTITY" || name == "LOG";
+  return name == "CURRENT" || name == "IDENTITY";
 }
 
 Result<std::vector<std::string>> List(const stdfs::path& folder) {

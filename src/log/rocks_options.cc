@@ -13,6 +13,9 @@ namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 
+/// RocksDB's own log file would be one more writer on a full disk, and after a failed write the
+/// next one ends the process (by an assertion, with which Debian builds it). What matters is in
+/// statuses.
 class NoInfoLog : public rocksdb::Logger {
  public:
   using rocksdb::Logger::Logv;
@@ -58,17 +61,9 @@ rocksdb::Options RocksOptions(rocksdb::Env* env) {
   options.max_file_opening_threads = 1;
   options.skip_stats_update_on_db_open = true;
 
-  options.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
-  options.max_log_file_size = kMiB;
-  options.keep_log_file_num = 3;
+  options.info_log = std::make_shared<NoInfoLog>();
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;
-  return options;
-}
-
-rocksdb::Options ReadOnlyRocksOptions() {
-  rocksdb::Options options = RocksOptions(rocksdb::Env::Default());
-  options.info_log = std::make_shared<NoInfoLog>();
   return options;
 }
 

@@ -8,10 +8,7 @@ namespace lockstep::log {
 
 /// Small (write buffers and block cache together stay below 24 MiB), two background threads, and
 /// strict: what RocksDB can verify is verified, and it does not try to come back from a failed
-/// write.
+/// write. Read only, it writes nothing into the folder: there is no LOG of RocksDB's own.
 rocksdb::Options RocksOptions(rocksdb::Env* env);
-
-/// The same, to read only: writes nothing into the folder, not even RocksDB's own LOG.
-rocksdb::Options ReadOnlyRocksOptions();
 
 }  // namespace lockstep::log
