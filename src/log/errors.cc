@@ -89,7 +89,9 @@ Error Damaged(const std::filesystem::path& folder, std::string_view what) {
       Code::kCorrupt,
       "decision log '" + folder.string() + "' is damaged: " + std::string(what) +
           ". It is not repaired by guessing: keep the folder as it is, look into it with "
-          "'lockstepctl log dump', and put back a copy of it if the disk can give one. An empty "
+          "'lockstepd --dump-log " +
+          folder.string() +
+          "', and put back a copy of it if the disk can give one. An empty "
           "folder would start another log, with another identity, that leaves to Kafka's "
           "transaction timeout what this one has left open");
 }

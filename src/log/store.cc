@@ -169,11 +169,14 @@ Error Store::InFolder(const Error& error) const {
 }
 
 Error Store::WriteFailed(const rocksdb::Status& status) const {
+  const std::string first =
+      status.IsNoSpace() ? "free some space or enlarge the volume" : "check the disk";
   return MakeError(
       Code::kUnavailable,
       "decision log '" + path_.string() + "': writing failed: " + status.ToString() +
           ". Whether the last records are durable is unknown: lockstepd must stop, and "
-          "find out when it starts again",
+          "find out when it starts again; before that, " +
+          first,
       Effect::kUnknown);
 }
 

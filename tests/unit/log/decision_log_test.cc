@@ -323,6 +323,7 @@ struct Failure {
   const char* name;
   Op op;
   rocksdb::IOStatus error;
+  std::string way_out;
 };
 
 class FailedWriteTest : public DecisionLogTest, public ::testing::WithParamInterface<Failure> {};
@@ -338,6 +339,8 @@ TEST_P(FailedWriteTest, FailsTheLogForEver) {
     EXPECT_EQ(status.error().code, Code::kUnavailable);
     EXPECT_EQ(status.error().effect, Effect::kUnknown);
     EXPECT_NE(status.error().message.find(GetParam().error.ToString()), std::string::npos)
+        << status.error().message;
+    EXPECT_NE(status.error().message.find(GetParam().way_out), std::string::npos)
         << status.error().message;
   };
   expect_failed(StoreNow(*log_, DecisionOf(2)));
@@ -359,10 +362,11 @@ TEST_P(FailedWriteTest, FailsTheLogForEver) {
 
 INSTANTIATE_TEST_SUITE_P(
     , FailedWriteTest,
-    ::testing::Values(Failure{"SyncEio", Op::kSync, rocksdb::IOStatus::IOError("disk on fire")},
-                      Failure{"SyncEnospc", Op::kSync, rocksdb::IOStatus::NoSpace("full")},
-                      Failure{"AppendEio", Op::kAppend, rocksdb::IOStatus::IOError("disk on fire")},
-                      Failure{"AppendEnospc", Op::kAppend, rocksdb::IOStatus::NoSpace("full")}),
+    ::testing::Values(
+        Failure{"SyncEio", Op::kSync, rocksdb::IOStatus::IOError("disk on fire"), "check the disk"},
+        Failure{"SyncEnospc", Op::kSync, rocksdb::IOStatus::NoSpace("full"), "free some space"},
+        Failure{"AppendEio", Op::kAppend, rocksdb::IOStatus::IOError("on fire"), "check the disk"},
+        Failure{"AppendEnospc", Op::kAppend, rocksdb::IOStatus::NoSpace("full"), "free some"}),
     [](const auto& param) { return param.param.name; });
 
 TEST_F(DecisionLogTest, WhatWaitsBehindAFailedSyncFailsToo) {
