@@ -66,7 +66,7 @@ struct InDoubtView {
 };
 
 enum class WaitFor : std::uint8_t {
-  kComplete,  ///< Every participant is known to be committed (and visible to read_committed).
+  kComplete,  ///< Every participant is known to be committed (OUTCOME_COMMITTED in txn.proto).
   kDecided,   ///< COMMIT is durable: it will be completed, whatever crashes.
 };
 

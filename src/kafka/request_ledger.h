@@ -23,7 +23,7 @@ inline constexpr std::array kTxnApis = {
 
 /// Counts a producer's requests and their answers. A request that was sent and not answered may
 /// still reach the broker, when the transaction after this one runs: that is what makes a lane
-/// unclean (DESIGN "A lane is reused only if it is clean", M3).
+/// unclean (docs/design/protocol.md, "Lanes: clean or retired"; M3).
 ///
 /// Fed by librdkafka's interceptors on its own threads; read on any. What librdkafka told its
 /// caller is counted before it is told: an answer is counted on the broker's thread, which hands it

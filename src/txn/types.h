@@ -67,7 +67,7 @@ struct BranchWork {
 // ---- A participant, and how the brokers know it ----------------------------------------------
 
 /// Which versions of EndTxn end this participant. Never mixed on one participant: the answers of
-/// the other column lie (DESIGN: the EndTxn table).
+/// the other column lie (the table in docs/design/protocol.md).
 enum class EndTxnProtocol : std::uint8_t {
   kTv1,  ///< EndTxn v0-4: the epoch stays. librdkafka, always.
   kTv2,  ///< EndTxn v5 (KIP-890): each end bumps the epoch.
@@ -156,8 +156,8 @@ struct Refusal {
   bool retriable = false;  ///< The same transaction, begun anew, may well succeed.
 };
 
-/// One participant's vote. YES only if all of DESIGN "Prepare" holds: every record delivered, and
-/// the broker says Ongoing under the expected name with the partitions we wrote.
+/// One participant's vote. YES only if every record was delivered, and the broker says Ongoing
+/// under the expected name with the partitions we wrote (docs/design/protocol.md, "Prepare").
 struct Vote {
   enum class Kind : std::uint8_t { kYes, kReadOnly, kNo };
   Kind kind = Kind::kNo;

@@ -101,7 +101,7 @@ struct EndTxnRequest {
   txn::EndTxnProtocol protocol = txn::EndTxnProtocol::kTv1;
 };
 
-/// What the broker answered: never an outcome by itself (DESIGN, the EndTxn table).
+/// What the broker answered: never an outcome by itself (docs/design/protocol.md).
 struct EndTxnAnswer {
   ErrorCode error = ErrorCode::kNone;
   std::int16_t version = 0;   ///< The request's: it decides what the answer means.

@@ -57,7 +57,7 @@ TEST_F(VoteCheckTest, AnyOtherStateIsNo) {
   }
 }
 
-// The zombie of DESIGN §2: Ongoing, but it is the successor's transaction.
+// The zombie of docs/design/protocol.md: Ongoing, but it is the successor's transaction.
 TEST_F(VoteCheckTest, AnotherProducerOrEpochIsNo) {
   description_.producer_epoch = ProducerEpoch(4);
   ExpectRefusal(AbortReason::kProducerFenced, "epoch 4");
