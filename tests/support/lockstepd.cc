@@ -2,18 +2,22 @@
 
 #include <fcntl.h>
 #include <grpcpp/grpcpp.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
+#include <string_view>
 #include <thread>
 
 namespace lockstep::testing {
@@ -49,6 +53,25 @@ std::string ConfigText(const Lockstepd::Options& options) {
   return yaml.str();
 }
 
+/// This process's environment, with `changes` ("NAME=value").
+std::vector<std::string> EnvironmentWith(const std::vector<std::string>& changes) {
+  std::vector<std::string> all = changes;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    const std::string_view name = text.substr(0, text.find('=') + 1);
+    const auto replaces = [name](const std::string& change) { return change.starts_with(name); };
+    if (std::none_of(changes.begin(), changes.end(), replaces)) all.emplace_back(text);
+  }
+  return all;
+}
+
+std::vector<char*> Pointers(std::vector<std::string>& strings) {
+  std::vector<char*> pointers;
+  for (std::string& string : strings) pointers.push_back(string.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
 void SetDeadline(grpc::ClientContext& context, std::chrono::milliseconds limit) {
   context.set_deadline(std::chrono::system_clock::now() + limit);
 }
@@ -75,9 +98,9 @@ void Lockstepd::Spawn(const std::vector<std::string>& failpoints) {
     words.emplace_back("--failpoint");
     words.push_back(failpoint);
   }
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
+  const std::vector<char*> argv = Pointers(words);
+  std::vector<std::string> variables = EnvironmentWith(options_.environment);
+  const std::vector<char*> envp = Pointers(variables);
   const std::string log = folder_ + "/log";
   const pid_t parent = ::getpid();
   pid_ = ::fork();
@@ -85,10 +108,13 @@ void Lockstepd::Spawn(const std::vector<std::string>& failpoints) {
   if (pid_ == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(127);
+    // Root passes over permissions by these; others do not have them to drop.
+    ::prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE);
+    ::prctl(PR_CAPBSET_DROP, CAP_DAC_READ_SEARCH);
     const int out = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
     ::dup2(out, STDOUT_FILENO);
     ::dup2(out, STDERR_FILENO);
-    ::execv(argv[0], argv.data());
+    ::execve(argv[0], argv.data(), envp.data());
     ::_exit(127);
   }
 }
@@ -164,6 +190,12 @@ std::optional<int> Lockstepd::AwaitEnd(std::chrono::milliseconds limit) {
   }
 }
 
+int Lockstepd::FailedStart(const std::vector<std::string>& failpoints) {
+  Spawn(failpoints);
+  const auto status = AwaitEnd(std::chrono::minutes(1));
+  return status && WIFEXITED(*status) ? WEXITSTATUS(*status) : -1;
+}
+
 bool Lockstepd::running() {
   siginfo_t info{};
   // Left to be waited for: AwaitEnd wants the status.
@@ -230,6 +262,21 @@ grpc::Status TestTxn::Abort(v1::AbortResponse* response) {
   v1::AbortRequest request;
   request.set_txn_id(id_);
   return stub_.Abort(&context, request, response);
+}
+
+Ran RunProgram(const std::vector<std::string>& words) {
+  std::string command;
+  for (const std::string& word : words) command += "'" + word + "' ";
+  std::FILE* pipe = ::popen((command + "2>&1").c_str(), "r");
+  if (pipe == nullptr) throw std::runtime_error("popen " + command);
+  Ran ran;
+  std::array<char, 4096> buffer;
+  while (const auto size = std::fread(buffer.data(), 1, buffer.size(), pipe)) {
+    ran.out.append(buffer.data(), size);
+  }
+  const int status = ::pclose(pipe);
+  if (WIFEXITED(status)) ran.exit_code = WEXITSTATUS(status);
+  return ran;
 }
 
 v1::Transaction GetTxn(v1::Coordinator::Stub& stub, const std::string& id) {

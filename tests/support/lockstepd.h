@@ -16,8 +16,9 @@
 namespace lockstep::testing {
 
 /// A lockstepd of this test's own, as a child process: what a user runs. Its data folder lives as
-/// long as this object, over any number of kills and starts. Dies with the test. Everything blocks,
-/// and throws std::runtime_error, with the end of the server's log, where it takes too long.
+/// long as this object, over any number of kills and starts. Dies with the test. File permissions
+/// hold for it also where the tests run as root. Everything blocks, and throws std::runtime_error,
+/// with the end of the server's log, where it takes too long.
 class Lockstepd {
  public:
   struct Options {
@@ -25,6 +26,8 @@ class Lockstepd {
     std::string data_dir;      ///< Empty: a new one, removed at the end.
     std::string extra_yaml;    ///< Top-level keys, as text.
     std::string cluster_yaml;  ///< Keys for every cluster, indented by four blanks.
+    /// "NAME=value", instead of this process's own or beside them.
+    std::vector<std::string> environment;
   };
 
   explicit Lockstepd(Options options);
@@ -46,6 +49,8 @@ class Lockstepd {
   int Stop(std::chrono::milliseconds limit = std::chrono::seconds(30));
   /// Waits until it has ended by itself: its wait status (see waitpid), or none if it still runs.
   std::optional<int> AwaitEnd(std::chrono::milliseconds limit);
+  /// A start that is to fail: its exit code, or -1 if it still runs after a minute or was killed.
+  int FailedStart(const std::vector<std::string>& failpoints = {});
   bool running();
   pid_t pid() const { return pid_; }
 
@@ -90,6 +95,14 @@ class TestTxn {
   std::string id_;
   std::uint64_t sequence_ = 0;
 };
+
+struct Ran {
+  int exit_code = -1;
+  std::string out;  ///< Both outputs.
+};
+
+/// Runs a program until it ends by itself.
+Ran RunProgram(const std::vector<std::string>& words);
 
 /// GetTxn; throws if the call fails.
 v1::Transaction GetTxn(v1::Coordinator::Stub& stub, const std::string& id);

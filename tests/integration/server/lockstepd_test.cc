@@ -6,9 +6,7 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
-#include <array>
 #include <chrono>
-#include <cstdio>
 #include <fstream>
 #include <future>
 #include <iostream>
@@ -71,26 +69,10 @@ class LockstepdTest : public ::testing::Test {
     return {code, out.str(), err.str()};
   }
 
-  /// lockstepd itself, until it ends by itself; both its outputs in `out`.
-  static Ran RunBinary(const std::vector<std::string>& words) {
-    std::string command = LOCKSTEPD_BINARY;
-    for (const auto& word : words) command += " '" + word + "'";
-    std::FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
-    Ran ran;
-    std::array<char, 4096> buffer;
-    while (const auto size = std::fread(buffer.data(), 1, buffer.size(), pipe)) {
-      ran.out.append(buffer.data(), size);
-    }
-    ran.exit_code = WEXITSTATUS(::pclose(pipe));
-    return ran;
-  }
-
-  /// The exit code of a start that is to fail.
-  static int FailedStart(Lockstepd& daemon, const std::vector<std::string>& failpoints = {}) {
-    daemon.Spawn(failpoints);
-    const auto status = daemon.AwaitEnd(60s);
-    if (!status || !WIFEXITED(*status)) return -1;
-    return WEXITSTATUS(*status);
+  /// lockstepd itself, until it ends by itself.
+  static testing::Ran RunBinary(std::vector<std::string> words) {
+    words.insert(words.begin(), LOCKSTEPD_BINARY);
+    return testing::RunProgram(words);
   }
 
   static std::vector<std::unique_ptr<testing::KafkaCluster>>* clusters_;
@@ -140,7 +122,7 @@ TEST_F(LockstepdTest, ACrashBetweenTheTwoCommitsIsHealedByTheNextStart) {
   EXPECT_THAT(cut_off.err, HasSubstr("ask again"));
   ASSERT_TRUE(daemon.AwaitEnd(20s).has_value());
 
-  const Ran dump = RunBinary({"--dump-log", daemon.data_dir()});
+  const auto dump = RunBinary({"--dump-log", daemon.data_dir()});
   EXPECT_EQ(dump.exit_code, 0);
   EXPECT_THAT(dump.out, HasSubstr(txn.id()));
 
@@ -247,14 +229,14 @@ TEST_F(LockstepdTest, AMistakeInTheConfigurationIsOne) {
   auto options = BothClusters();
   options.extra_yaml = "timeouts: {prepare: 5}\nnonsense: true\n";
   Lockstepd daemon(options);
-  EXPECT_EQ(FailedStart(daemon), 1);
+  EXPECT_EQ(daemon.FailedStart(), 1);
   EXPECT_THAT(daemon.Log(), HasSubstr("lockstepd.yaml:3: timeouts.prepare: expected a duration"));
   EXPECT_THAT(daemon.Log(), HasSubstr("lockstepd.yaml:4: nonsense: unknown"));
 }
 
 TEST_F(LockstepdTest, AFailpointThatIsNoneIsOne) {
   Lockstepd daemon(BothClusters());
-  EXPECT_EQ(FailedStart(daemon, {"no.such.point=crash"}), 1);
+  EXPECT_EQ(daemon.FailedStart({"no.such.point=crash"}), 1);
   EXPECT_THAT(daemon.Log(), HasSubstr("no such failpoint"));
 }
 
@@ -266,7 +248,7 @@ TEST_F(LockstepdTest, APortInUseIsTwo) {
   std::ofstream(path) << "listen: " << first.address() << "\ndata_dir: " << first.folder()
                       << "/second\nclusters: [{name: a, bootstrap_servers: '" << Bootstrap(0)
                       << "'}]\n";
-  const Ran second = RunBinary({"--config", path});
+  const auto second = RunBinary({"--config", path});
   EXPECT_EQ(second.exit_code, 2);
   EXPECT_THAT(second.out,
               HasSubstr("cannot listen on " + first.address() + ": Address already in use"));
@@ -278,7 +260,7 @@ TEST_F(LockstepdTest, ALogInUseIsThree) {
   auto options = BothClusters();
   options.data_dir = first.data_dir();
   Lockstepd second(options);
-  EXPECT_EQ(FailedStart(second), 3);
+  EXPECT_EQ(second.FailedStart(), 3);
   EXPECT_THAT(second.Log(), HasSubstr(std::to_string(first.pid())));
 }
 
@@ -296,7 +278,7 @@ TEST_F(LockstepdTest, AClusterThatIsStillNeededMustStayInTheConfiguration) {
   options.data_dir = daemon.data_dir();
   options.clusters.pop_back();
   Lockstepd without_b(options);
-  EXPECT_EQ(FailedStart(without_b), 1);
+  EXPECT_EQ(without_b.FailedStart(), 1);
   EXPECT_THAT(without_b.Log(), HasSubstr("'b' (1)"));
   EXPECT_THAT(without_b.Log(), HasSubstr("put them back"));
 
