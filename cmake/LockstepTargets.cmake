@@ -35,17 +35,21 @@ function(lockstep_test name)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 60)
   endif()
+  set(environment "")
+  if(LOCKSTEP_SANITIZE MATCHES "thread")
+    set(environment ENVIRONMENT "TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/cmake/tsan.supp")
+  endif()
   if(ARG_WHOLE)
     # One process for the whole program: its tests share something dear, such as running brokers.
     add_test(NAME ${name} COMMAND ${name} ${ARG_ARGS})
     # One at a time, for each brings brokers of its own: two cores are enough for one set of them.
     set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT ${ARG_TIMEOUT}
-      RESOURCE_LOCK brokers)
+      RESOURCE_LOCK brokers ${environment})
     if(ARG_SERIAL)
       set_tests_properties(${name} PROPERTIES RUN_SERIAL TRUE)
     endif()
   else()
     gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
-      PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT ${ARG_TIMEOUT})
+      PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT ${ARG_TIMEOUT} ${environment})
   endif()
 endfunction()
