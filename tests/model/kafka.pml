@@ -71,8 +71,7 @@ inline decideAbort(x) {
 /* What EndTxn does to an id that is past Ongoing, seen by a request whose transaction it is. */
 inline endTxnAgain(x, commit) {
   if
-  :: bs[x] == PREPARE_COMMIT -> ans = (commit -> CONCURRENT : INVALID_TXN_STATE)
-  :: bs[x] == PREPARE_ABORT -> ans = (commit -> INVALID_TXN_STATE : CONCURRENT)
+  :: Preparing(x) -> ans = CONCURRENT /* while the markers are under way, whatever is asked */
   :: bs[x] == COMPLETE_COMMIT -> ans = (commit -> NONE : INVALID_TXN_STATE)
   :: bs[x] == COMPLETE_ABORT -> ans = (commit -> INVALID_TXN_STATE : NONE)
   :: else -> ans = INVALID_TXN_STATE /* Empty */
@@ -96,7 +95,7 @@ inline endTxn(x, e, v5, commit) {
      :: commit -> decideCommit(x)
      :: else -> decideAbort(x)
      fi
-  :: (v5) && (e) == be[x] && Preparing(x) -> ans = FENCED
+  :: (v5) && (e) == be[x] && Preparing(x) -> ans = CONCURRENT
   :: (v5) && (e) == be[x] && bs[x] != ONGOING && !Preparing(x) ->
      if
      :: commit -> ans = INVALID_TXN_STATE
