@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154,SC2119
 # One lockstepd on local clusters a and b: sourced, after common.sh, by scripts that set
 #   dir                     the run's folder: clusters in $dir/clusters, data, log and port below it
 #   lockstepd, lockstepctl  the programs

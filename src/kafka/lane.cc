@@ -249,11 +249,10 @@ void Lane::Drain(Duration time) {
   do {
     // A record that was thrown away unsent leaves a gap in librdkafka's numbering, which fails the
     // next transaction.
-    producer_->TakeReports(
-        std::clamp<Duration>(give_up - Now(), Duration::zero(), kSlice),
-        [this](const DeliveryReport& report) {
-          if (report.failure) touched_ = true;
-        });
+    producer_->TakeReports(std::clamp<Duration>(give_up - Now(), Duration::zero(), kSlice),
+                           [this](const DeliveryReport& report) {
+                             if (report.failure) touched_ = true;
+                           });
   } while (producer_->Undelivered() > 0 && Now() < give_up && !interrupt_->raised());
 }
 

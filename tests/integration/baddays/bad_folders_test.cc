@@ -19,9 +19,9 @@ using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::UnorderedElementsAre;
 using testing::Lockstepd;
 using testing::TestTxn;
+using ::testing::UnorderedElementsAre;
 
 class BadFoldersTest : public BadDaysTest {
  protected:

@@ -178,8 +178,8 @@ TEST_P(FaultsTest, AbortEndsAPrepareThatHangs) {
   EXPECT_THAT(Committed(), ElementsAre("before", "after"));
 }
 
-// librdkafka numbers records as it takes them: one that is thrown away unsent leaves a gap, which it
-// notices in the next transaction ("skipped sequence numbers").
+// librdkafka numbers records as it takes them: one that is thrown away unsent leaves a gap, which
+// it notices in the next transaction ("skipped sequence numbers").
 TEST_P(FaultsTest, ARecordThatWasNeverSentDoesNotSpoilTheNextTransaction) {
   CommitOne("before");
   broker_.Pause();
