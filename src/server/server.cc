@@ -64,6 +64,8 @@ class Server::Impl {
     grpc::ServerBuilder builder;
     // By default two processes may listen on one port, and share its calls at random.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    // Clients that wait for a commit may ask whether we are still there.
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
     builder.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes));
     // Our services run on gRPC's callback threads. Only reflection is synchronous: one thread waits
     // for it, and no crowd of calls makes more than a few.

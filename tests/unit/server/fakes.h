@@ -20,6 +20,8 @@ class FakeLog final : public coordinator::DecisionLog {
 
   /// What recovery will find. Before the coordinator is made.
   void Recover(txn::Decision decision) { recovered_.incomplete.push_back(std::move(decision)); }
+  /// Which start on this log it is. Before the coordinator is made.
+  void SetIncarnation(std::uint64_t number) { recovered_.incarnation = Incarnation(number); }
   /// From now on every append fails, as after a failed sync.
   void Fail() { failed_ = true; }
 
