@@ -14,6 +14,7 @@ std::variant<CommandLine, int> ParseCommandLine(int argc, const char* const* arg
   app.set_version_flag("--version", std::string("lockstepd ") + kVersion);
   app.footer(
       "Prints 'serving on HOST:PORT' to stdout once it serves; logs to stderr.\n"
+      "SIGHUP reads the configuration again.\n"
       "SIGTERM and SIGINT stop it: what is decided is completed, within timeouts.shutdown.\n"
       "Exit codes: 0 stopped; 1 command line or configuration; 2 address cannot be listened on;\n"
       "3 decision log cannot be opened; 4 decision log failed while running.");

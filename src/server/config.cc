@@ -116,6 +116,7 @@ class Reader {
              Target& target) {
     const std::string problem = value.IsScalar() ? setting.apply(target, value.Scalar())
                                                  : "expected a value: " + setting.type;
+    if (value.IsScalar()) config_.given[path] = value.Scalar();
     if (problem.empty()) return;
     Add(lines_[path], path, problem);
     failed_.insert(path);
@@ -173,7 +174,9 @@ class Reader {
         if (!problem.empty()) {
           Add(lines_[path + key + "." + name], path + key + "." + name, problem);
         }
-        if (value.IsScalar()) cluster.librdkafka[name] = value.Scalar();
+        if (!value.IsScalar()) continue;
+        cluster.librdkafka[name] = value.Scalar();
+        config_.given[path + key + "." + name] = value.Scalar();
       }
     }
     CheckCluster(cluster, path, LineOf(map));
@@ -254,6 +257,19 @@ std::string ToString(const ConfigMistake& mistake, std::string_view file) {
   if (mistake.line > 0) line += ":" + std::to_string(mistake.line);
   if (!mistake.key.empty()) line += ": " + mistake.key;
   return line + ": " + mistake.message;
+}
+
+std::vector<std::string> ChangedKeys(const Config& before, const Config& after) {
+  std::set<std::string> changed;
+  const auto collect = [&changed](const Config& one, const Config& other) {
+    for (const auto& [key, text] : one.given) {
+      const auto found = other.given.find(key);
+      if (found == other.given.end() || found->second != text) changed.insert(key);
+    }
+  };
+  collect(before, after);
+  collect(after, before);
+  return {changed.begin(), changed.end()};
 }
 
 ConfigResult ParseConfig(const std::string& yaml) {

@@ -35,7 +35,9 @@ struct ClusterConfig {
 struct Config {
   ListenAddress listen;
   std::string data_dir;
-  std::string log_level;  ///< A name that spdlog knows.
+  std::string allow_data_dir_on;  ///< "none", "tmpfs" or "overlay".
+  std::string log_level;          ///< A name that spdlog knows.
+  std::string log_format;         ///< "text" or "json".
   std::vector<ClusterConfig> clusters;
 
   std::uint64_t open_transactions = 0;
@@ -52,6 +54,9 @@ struct Config {
 
   Duration retention_time{};
   std::uint64_t retention_bytes = 0;
+
+  /// What the file says, by key ("clusters[0].lanes.min"); defaults are not in it.
+  std::map<std::string, std::string> given;
 };
 
 struct ConfigMistake {
@@ -67,6 +72,9 @@ using ConfigResult = std::variant<Config, std::vector<ConfigMistake>>;
 ConfigResult ParseConfig(const std::string& yaml);
 /// Blocking.
 ConfigResult LoadConfig(const std::string& path);
+
+/// The keys that two files set differently, in order. Pure.
+std::vector<std::string> ChangedKeys(const Config& before, const Config& after);
 
 /// One setting of the schema, for documentation.
 struct SettingInfo {

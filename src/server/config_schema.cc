@@ -1,7 +1,6 @@
 #include "server/config_schema.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstddef>
 
@@ -98,14 +97,22 @@ std::string ApplyDataDir(Config& config, std::string_view text) {
   return {};
 }
 
-constexpr std::array<std::string_view, 5> kLogLevels = {"trace", "debug", "info", "warn", "error"};
-
-std::string ApplyLogLevel(Config& config, std::string_view text) {
-  if (std::find(kLogLevels.begin(), kLogLevels.end(), text) == kLogLevels.end()) {
-    return "must be one of trace, debug, info, warn, error; is '" + std::string(text) + "'";
-  }
-  config.log_level = std::string(text);
-  return {};
+/// One of a few words.
+Setting<Config> ChoiceSetting(std::string_view key, std::string Config::*field,
+                              std::vector<std::string_view> choices, std::string_view fallback,
+                              std::string_view help) {
+  std::string list;
+  for (const auto choice : choices) list.append(list.empty() ? "" : ", ").append(choice);
+  std::string type = list;
+  type.replace(type.rfind(", "), 2, " or ");
+  auto apply = [=](Config& config, std::string_view text) -> std::string {
+    if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
+      return "must be one of " + list + "; is '" + std::string(text) + "'";
+    }
+    config.*field = std::string(text);
+    return {};
+  };
+  return {key, type, fallback, "", help, apply};
 }
 
 // It becomes part of a transactional.id, of log lines and of metrics.
@@ -167,8 +174,16 @@ std::vector<Setting<Config>> MakeTopSettings() {
                  "Folder of the decision log, made if missing. Losing it loses the decisions: put "
                  "it on a disk that survives.",
                  ApplyDataDir});
-  all.push_back({"log_level", "trace, debug, info, warn or error", "info", "",
-                 "The least that is written to stderr.", ApplyLogLevel});
+  all.push_back(ChoiceSetting("allow_data_dir_on", &Config::allow_data_dir_on,
+                              {"none", "tmpfs", "overlay"}, "none",
+                              "A file system that loses what is on it, and that data_dir may be on "
+                              "all the same: for trying things out."));
+  all.push_back(ChoiceSetting("log_level", &Config::log_level,
+                              {"trace", "debug", "info", "warn", "error"}, "info",
+                              "The least that is written to stderr."));
+  all.push_back(
+      ChoiceSetting("log_format", &Config::log_format, {"text", "json"}, "text",
+                    "How: a line of text, or a JSON object with time, level and message."));
   all.push_back(NumberSetting<Config, std::uint64_t>("limits.open_transactions",
                                                      &Config::open_transactions, 1, 1'000'000,
                                                      "10000", "Transactions begun and not ended."));

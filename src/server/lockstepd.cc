@@ -1,6 +1,5 @@
 #include "server/lockstepd.h"
 
-#include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
@@ -25,6 +24,8 @@
 #include "server/asio_executor.h"
 #include "server/config.h"
 #include "server/daemon.h"
+#include "server/data_folder.h"
+#include "server/logging.h"
 #include "server/version.h"
 
 namespace lockstep::server {
@@ -34,15 +35,6 @@ namespace {
 // log is made for kill -9.
 constexpr Duration kGrace = std::chrono::seconds(1);
 constexpr Duration kLastResort = std::chrono::seconds(10);
-
-void SetUpLogging(const std::string& level) {
-  auto logger = std::make_shared<spdlog::logger>("lockstepd",
-                                                 std::make_shared<spdlog::sinks::stderr_sink_mt>());
-  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %L %v", spdlog::pattern_time_type::utc);
-  logger->set_level(spdlog::level::from_str(level));
-  logger->flush_on(spdlog::level::trace);
-  spdlog::set_default_logger(std::move(logger));
-}
 
 Status ArmFailpoints(const std::vector<std::string>& specs) {
   for (const std::string& spec : specs) {
@@ -107,7 +99,8 @@ void EndWithin(Duration limit, int exit_code) {
 /// From serving to the exit code, on the main thread's event loop.
 class Lifecycle {
  public:
-  explicit Lifecycle(const Config& config) : config_(config) {}
+  Lifecycle(const Config& config, std::string file)
+      : config_(config), file_(std::move(file)), reloaded_(config) {}
 
   /// For Daemon: the log failed. Any thread.
   void OnFatal(const Error& error) {
@@ -127,10 +120,30 @@ class Lifecycle {
     signals_.async_wait([this](const boost::system::error_code& error, int number) {
       if (error) return;
       AwaitSignal();
+      if (number == SIGHUP) return Reload();
       if (!std::exchange(stopping_, true)) return Drain(number);
       spdlog::warn("a second signal: stopping at once");
       Finish();
     });
+  }
+
+  /// Takes up what can change while we run, and names what cannot. All or nothing: a file with a
+  /// mistake in it changes nothing.
+  void Reload() {
+    const ConfigResult loaded = LoadConfig(file_);
+    if (const auto* mistakes = std::get_if<std::vector<ConfigMistake>>(&loaded)) {
+      for (const ConfigMistake& mistake : *mistakes) spdlog::error("{}", ToString(mistake, file_));
+      spdlog::error("{} is not taken up: everything goes on as before", file_);
+      return;
+    }
+    const auto& fresh = std::get<Config>(loaded);
+    for (const std::string& key : ChangedKeys(reloaded_, fresh)) {
+      if (key == "log_level") continue;
+      spdlog::warn("{}: {} has changed, and needs a restart", file_, key);
+    }
+    reloaded_ = fresh;
+    spdlog::set_level(spdlog::level::from_str(fresh.log_level));
+    spdlog::info("{} is read again: log_level {}", file_, fresh.log_level);
   }
 
   void Drain(int signal_number) {
@@ -161,9 +174,11 @@ class Lifecycle {
   }
 
   const Config& config_;
+  const std::string file_;
+  Config reloaded_;  // What the file said when it was last read.
   Daemon* daemon_ = nullptr;
   boost::asio::io_context io_{1};
-  boost::asio::signal_set signals_{io_, SIGTERM, SIGINT};
+  boost::asio::signal_set signals_{io_, SIGTERM, SIGINT, SIGHUP};
   boost::asio::steady_timer limit_{io_};
   bool stopping_ = false;
   bool finished_ = false;
@@ -178,6 +193,9 @@ int Fatal(ExitCode code, const std::string& message) {
 int Serve(const Config& config, const CommandLine& options) {
   const SystemClock clock;
   AsioExecutor executor;
+  if (Status status = CheckDataFolder(config.data_dir, config.allow_data_dir_on); !status.ok()) {
+    return Fatal(kExitLogOpen, status.error().message);
+  }
   auto log = OpenLog(config, clock);
   if (!log) return Fatal(kExitLogOpen, ToString(log.error()));
   const coordinator::RecoveredLog& recovered = (*log)->recovered();
@@ -187,7 +205,7 @@ int Serve(const Config& config, const CommandLine& options) {
 
   wire::IoThread io;
   kafka::ClusterRegistry registry;
-  Lifecycle lifecycle(config);
+  Lifecycle lifecycle(config, options.config);
   const auto on_fatal = [&lifecycle](const Error& error) { lifecycle.OnFatal(error); };
   const kafka::KafkaCluster::Ports ports{executor, clock, **log, io, registry, on_fatal};
   std::vector<std::shared_ptr<kafka::KafkaCluster>> clusters;
@@ -253,7 +271,7 @@ int RunLockstepd(const CommandLine& options) {
   const auto& config = std::get<Config>(loaded);
   // Whoever reads our output may go away.
   std::signal(SIGPIPE, SIG_IGN);
-  SetUpLogging(config.log_level);
+  SetUpLogging(config.log_level, config.log_format);
   if (Status status = ArmFailpoints(options.failpoints); !status.ok()) {
     return Fatal(kExitUsage, status.error().message);
   }

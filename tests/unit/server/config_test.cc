@@ -132,7 +132,7 @@ TEST(Config, TheSampleInDeployIsAConfiguration) {
 }
 
 TEST(Config, EachMistakeHasItsLineAndSaysWhatIsAllowed) {
-  ExpectMistake(With("lisen: x\n"), 8, "lisen", "allowed here: clusters, data_dir, limits, listen");
+  ExpectMistake(With("lisen: x\n"), 8, "lisen", "allowed here: allow_data_dir_on, clusters, data_dir, limits, listen");
   ExpectMistake(With("limits:\n  bytes: 1\n"), 9, "limits.bytes", "allowed here: buffer_bytes");
   ExpectMistake(With("limits.record_bytes: 1MiB\n"), 8, "limits.record_bytes", "unknown");
   ExpectMistake(With("limits: 7\n"), 8, "limits", "expected a map");
@@ -241,6 +241,16 @@ TEST(Config, AFileThatCannotBeReadSaysWhy) {
   ASSERT_EQ(mistakes.size(), 1u);
   EXPECT_EQ(ToString(mistakes[0], "f.yaml"), "f.yaml: cannot be read: No such file or directory");
   EXPECT_EQ(ToString(ConfigMistake{3, "listen", "is odd"}, "f.yaml"), "f.yaml:3: listen: is odd");
+}
+
+TEST(Config, ChangesBetweenTwoFilesAreNamed) {
+  const Config before = Good(With("log_level: info\nretention: {time: 7d}\n"));
+  EXPECT_TRUE(ChangedKeys(before, before).empty());
+  const Config after =
+      Good(With("    lanes: {min: 2}\n    librdkafka: {linger.ms: 5}\nlog_level: debug\n"));
+  EXPECT_THAT(ChangedKeys(before, after),
+              testing::ElementsAre("clusters[1].lanes.min", "clusters[1].librdkafka.linger.ms",
+                                   "log_level", "retention.time"));
 }
 
 // Valid files, damaged at random: never a crash, and what is refused has a line.
