@@ -33,6 +33,7 @@ def load(path: Path) -> ModuleType:
 
 check_includes = load(SCRIPTS / "check-includes")
 run_ctest = load(SCRIPTS / "lib" / "run_ctest.py")
+check_protos = load(SCRIPTS / "lib" / "check_protos.py")
 
 
 class CheckIncludes(unittest.TestCase):
@@ -76,6 +77,84 @@ class ReadJunit(unittest.TestCase):
 
     def test_output_may_hold_anything(self) -> None:
         self.assertTrue(self.report(self.case("run", "\x00\x1b[0m")).good())
+
+
+class CheckProtos(unittest.TestCase):
+    GOOD = """syntax = "proto3";
+package lockstep.v1;
+// For tests.
+service Shop {
+  // Sells.
+  rpc Buy(BuyRequest) returns (BuyResponse);
+}
+message BuyRequest {
+  Kind kind = 1;  // Of which.
+  repeated string notes = 2;  // For people.
+  oneof price {
+    int64 cents = 3;  // In Euro.
+  }
+}
+message BuyResponse {}
+// Of goods.
+enum Kind {
+  KIND_UNSPECIFIED = 0;
+  KIND_APPLE = 1;
+}
+"""
+
+    def read(self, text: str) -> list[dict]:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "lockstep" / "v1" / "shop.proto"
+            path.parent.mkdir(parents=True)
+            path.write_text(text, encoding="utf-8")
+            return check_protos.describe(Path(folder))
+
+    def change(self, old: str, new: str) -> list[dict]:
+        self.assertIn(old, self.GOOD)
+        return self.read(self.GOOD.replace(old, new))
+
+    def test_good_is_good(self) -> None:
+        files = self.read(self.GOOD)
+        self.assertEqual(check_protos.lint(files), [])
+        self.assertEqual(check_protos.breaking(check_protos.shape(files), check_protos.shape(files)), [])
+
+    def test_lint(self) -> None:
+        for old, new, complaint in (
+                ("repeated string notes", "repeated string Notes", "lower_snake_case"),
+                ("  // For people.", "", "BuyRequest.notes has no comment"),
+                ("  // Sells.\n", "", "rpc Buy has no comment"),
+                ("// For tests.\n", "", "service Shop has no comment"),
+                ("KIND_APPLE", "APPLE", "must begin with KIND_"),
+                ("KIND_UNSPECIFIED", "KIND_NONE", "0 must be KIND_UNSPECIFIED"),
+                ("returns (BuyResponse)", "returns (BuyRequest)", "a BuyResponse of its own"),
+                ("package lockstep.v1", "package other", "package must be lockstep.v1")):
+            with self.subTest(new or f"without {old}"):
+                problems = check_protos.lint(self.change(old, new))
+                self.assertTrue(any(complaint in problem for problem in problems), problems)
+
+    def test_breaking(self) -> None:
+        frozen = check_protos.shape(self.read(self.GOOD))
+        for old, new, complaint in (
+                ("  repeated string notes = 2;  // For people.\n", "", "field 2 (notes) was removed"),
+                ("notes = 2", "notes = 4", "field 2 (notes) was removed"),
+                ("string notes", "bytes notes", "was notes TYPE_STRING repeated and is notes TYPE_BYTES"),
+                ("repeated string", "string", "and is notes TYPE_STRING single"),
+                ("repeated string notes", "repeated string remarks", "and is remarks"),
+                ("oneof price", "oneof cost", "and is cents TYPE_INT64 single cost"),
+                ("  KIND_APPLE = 1;\n", "", "value 1 (KIND_APPLE) was removed"),
+                ("KIND_APPLE", "KIND_PEAR", "was KIND_APPLE and is KIND_PEAR"),
+                ("returns (Buy", "returns (stream Buy", "server streams was false and is true"),
+                ("(BuyRequest)", "(stream BuyRequest)", "client streams was false and is true"),
+                ("rpc Buy(", "rpc Sell(", "Shop.Buy was removed or renamed")):
+            with self.subTest(new or f"without {old}"):
+                problems = check_protos.breaking(frozen, check_protos.shape(self.change(old, new)))
+                self.assertTrue(any(complaint in problem for problem in problems), problems)
+                self.assertIn("keep it (deprecated = true)", problems[0])
+
+    def test_adding_is_free(self) -> None:
+        frozen = check_protos.shape(self.read(self.GOOD))
+        more = self.change("message BuyResponse {}", "message BuyResponse { string id = 1; }")
+        self.assertEqual(check_protos.breaking(frozen, check_protos.shape(more)), [])
 
 
 class Signals(unittest.TestCase):
