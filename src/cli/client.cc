@@ -69,6 +69,15 @@ Client::Client(std::string server, std::chrono::milliseconds deadline)
   admin_ = v1::Admin::NewStub(channel);
 }
 
+std::optional<CallError> Client::Watch(
+    const v1::WatchTxnRequest& request,
+    const std::function<void(const v1::WatchTxnResponse&)>& each) {
+  grpc::ClientContext context;
+  const auto reader = coordinator_->WatchTxn(&context, request);
+  for (v1::WatchTxnResponse response; reader->Read(&response);) each(response);
+  return Judge(reader->Finish());
+}
+
 std::optional<CallError> Client::Judge(const grpc::Status& status) const {
   if (status.ok()) return std::nullopt;
   CallError error{status.error_code(), ReasonOf(status), status.error_message()};

@@ -6,6 +6,7 @@
 #include <lockstep/v1/coordinator.grpc.pb.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,6 +40,10 @@ class Client {
     context.set_deadline(std::chrono::system_clock::now() + deadline_);
     return Judge((StubOf(static_cast<Stub*>(nullptr)).*method)(&context, request, &response));
   }
+
+  /// WatchTxn, without a deadline: `each` is called for each message. None: the stream ended OK.
+  std::optional<CallError> Watch(const v1::WatchTxnRequest& request,
+                                 const std::function<void(const v1::WatchTxnResponse&)>& each);
 
  private:
   v1::Coordinator::Stub& StubOf(v1::Coordinator::Stub*) { return *coordinator_; }

@@ -12,11 +12,11 @@ namespace lockstep::cli {
 
 /// How lockstepctl ends. Stable: scripts read them.
 enum ExitCode : int {
-  kExitOk = 0,         ///< Done; of commit and txn: COMMITTED.
+  kExitOk = 0,         ///< Done; of commit, txn and resolve: COMMITTED.
   kExitFailed = 1,     ///< Wrong usage, or the call failed and nothing was decided by it.
   kExitAborted = 2,    ///< commit, txn: ABORTED.
   kExitHeuristic = 3,  ///< HEURISTIC.
-  kExitUnknown = 4,    ///< commit, txn, abort: decided and under way, or not known. Ask again.
+  kExitUnknown = 4,    ///< Decided and under way, or not known. Ask again.
   kExitTooLate = 5,    ///< abort: COMMIT was decided.
 };
 
@@ -52,6 +52,28 @@ struct CommitOptions {
   std::string max_wait;  ///< Empty: none.
 };
 
+struct ListOptions {
+  std::vector<std::string> states;  ///< "active", "heuristic", ...; none: all.
+  std::string label_prefix;
+};
+struct ResolveOptions {
+  std::string txn_id;
+  std::string cluster;
+  std::string resolution;  ///< "commit", "declare-unknown", ...: v1::Resolution's names.
+  bool force = false;
+  std::string who;
+  std::string why;
+};
+struct EndOrphanOptions {
+  std::string cluster;
+  std::string transactional_id;
+  std::string direction;  ///< "abort" or "commit".
+  std::string started;    ///< As listed: another transaction of the id is not ended.
+  bool force = false;
+  std::string who;
+  std::string why;
+};
+
 /// What lockstepctl does, one function a command. Answers go to `out`, everything else to `err`.
 /// Each returns an ExitCode. Blocking.
 class Commands {
@@ -69,6 +91,20 @@ class Commands {
   int InDoubt();
   int RepairMarkers(const std::string& txn_id, const std::string& cluster);
   int Acknowledge(const std::string& txn_id);
+  int Txns(const ListOptions& options);
+  /// Prints the transaction whenever it changes, until its outcome is final: whose exit code it is.
+  int Watch(const std::string& txn_id);
+  int Clusters();
+  int Resolve(const ResolveOptions& options);
+  int ListOrphans(const std::string& cluster);
+  int EndOrphan(const EndOrphanOptions& options);
+  /// `wait`: until nothing is open any more.
+  int Drain(bool wait);
+  int Undrain();
+  int LogLevel(const std::string& level);
+  int LogInfo();
+  /// Offline: prints what the decision log in a data folder holds.
+  int LogDump(const std::string& folder);
   /// A whole transaction: begin, the records (see ParseRecordSpec), then commit or `abort`.
   int Txn(const BeginOptions& begin, const std::vector<std::string>& records, bool abort,
           const CommitOptions& commit);
@@ -78,6 +114,8 @@ class Commands {
   int WrongUsage(const std::string& message);
   /// Begins, and leaves the id in `txn_id`.
   std::optional<int> BeginTxn(const BeginOptions& options, v1::BeginGlobalTxnResponse& response);
+  /// Lists, and tells what could not be asked.
+  std::optional<int> Orphans(const std::string& cluster, v1::ListOrphansResponse& found);
   std::optional<int> SendAll(const std::string& txn_id, const std::vector<std::string>& records);
 
   Client& client_;

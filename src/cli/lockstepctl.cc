@@ -6,6 +6,7 @@
 
 #include "cli/client.h"
 #include "cli/commands.h"
+#include "cli/completion.h"
 #include "cli/record_spec.h"
 
 namespace lockstep::cli {
@@ -13,17 +14,19 @@ namespace {
 
 constexpr const char* kFooter =
     "Exit codes:\n"
-    "  0  done; of commit and txn: COMMITTED\n"
+    "  0  done; of commit, txn, resolve and watch: COMMITTED\n"
     "  1  wrong usage, or the call failed and decided nothing\n"
-    "  2  commit, txn: ABORTED\n"
-    "  3  commit, txn: HEURISTIC, see 'show'\n"
-    "  4  commit, txn: decided and under way, or not known; ask again\n"
+    "  2  commit, txn, watch: ABORTED\n"
+    "  3  commit, txn, resolve, watch: HEURISTIC, see 'show'\n"
+    "  4  commit, txn, abort, resolve, watch, orphans end: under way or unknown; ask again\n"
     "  5  abort: too late, COMMIT is decided\n"
     "Examples:\n"
     "  lockstepctl txn --record east:orders=hello --record west:orders:0:key=hello\n"
     "  id=$(lockstepctl begin --timeout 5m)\n"
     "  lockstepctl produce $id east orders hello --sequence 0\n"
-    "  lockstepctl commit $id\n";
+    "  lockstepctl commit $id\n"
+    "  lockstepctl resolve $id west declare-committed --why 'decommissioned; records checked'\n"
+    "  eval \"$(lockstepctl completion bash)\"\n";
 
 /// Everything that the command line can say. Options that CLI11 fills must stay where they are.
 struct Arguments {
@@ -38,13 +41,23 @@ struct Arguments {
   CommitOptions commit;
   std::vector<std::string> records;
   bool abort = false;
+  ResolveOptions resolve;
+  EndOrphanOptions end_orphan;
+  bool drain_wait = false;
+  ListOptions list;
+  std::string level;
+  std::string folder;
+  std::string shell;
   std::function<int(Commands&)> command;
 };
 
 CLI::App* Subcommand(CLI::App& app, Arguments& arguments, const char* name, const char* help,
                      std::function<int(Commands&)> run) {
   CLI::App* command = app.add_subcommand(name, help);
-  command->callback([&arguments, run = std::move(run)] { arguments.command = run; });
+  command->callback([command, &arguments, run = std::move(run)] {
+    // Called after those of its own subcommands.
+    if (command->get_subcommands().empty()) arguments.command = run;
+  });
   return command;
 }
 
@@ -57,7 +70,7 @@ void AddWork(CLI::App* command, WorkOptions& work) {
   command->add_option("CLUSTER", work.cluster, "The cluster's configured name")->required();
   command
       ->add_option("--sequence", work.sequence,
-                   "Counts this transaction's produce and offsets commands from 0; a repeated "
+                   "Counts this transaction's produce and send-offsets commands from 0; a repeated "
                    "number changes nothing")
       ->required();
 }
@@ -94,7 +107,7 @@ void AddWorkCommands(CLI::App& app, Arguments& a) {
   produce->add_flag("--null", a.produce.null, "A null value (a tombstone)");
   produce->add_flag("--lines", a.produce.lines, "Each line of the input is a record");
 
-  auto* offsets = Subcommand(app, a, "offsets", "Add a consumer group's offsets",
+  auto* offsets = Subcommand(app, a, "send-offsets", "Add a consumer group's offsets",
                              [&a](Commands& c) { return c.Offsets(a.offsets); });
   AddWork(offsets, a.offsets);
   offsets->add_option("--group", a.offsets.group, "The consumer group")->required();
@@ -150,6 +163,83 @@ void AddOperatorCommands(CLI::App& app, Arguments& a) {
   auto* acknowledge = Subcommand(app, a, "acknowledge", "A HEURISTIC outcome has been seen",
                                  [&a](Commands& c) { return c.Acknowledge(a.txn_id); });
   AddTxnId(acknowledge, a.txn_id);
+  auto* txns = Subcommand(app, a, "txns", "Transactions that are open, or ended lately",
+                          [&a](Commands& c) { return c.Txns(a.list); });
+  txns->add_option("--state", a.list.states, "Only in this state; may be repeated")
+      ->check(CLI::IsMember(
+          {"active", "preparing", "committing", "committed", "aborting", "aborted", "heuristic"}))
+      ->expected(1)
+      ->take_all();
+  txns->add_option("--label", a.list.label_prefix, "Only with labels that begin so");
+  auto* watch = Subcommand(app, a, "watch", "Print a transaction whenever it changes, to its end",
+                           [&a](Commands& c) { return c.Watch(a.txn_id); });
+  AddTxnId(watch, a.txn_id);
+  Subcommand(app, a, "clusters", "The clusters, and how the server gets on with them",
+             [](Commands& c) { return c.Clusters(); });
+}
+
+void AddWhoAndWhy(CLI::App* command, std::string& who, std::string& why, bool& force) {
+  command->add_option("--who", who, "Who says so; kept")->envname("USER")->required();
+  command->add_option("--why", why, "Why; kept")->required();
+  command->add_flag("--force", force, "Although it contradicts what is known");
+}
+
+/// What overrides the server's own ways.
+void AddOrderCommands(CLI::App& app, Arguments& a) {
+  auto* resolve = Subcommand(app, a, "resolve", "Say how one branch in doubt is to end, or ended",
+                             [&a](Commands& c) { return c.Resolve(a.resolve); });
+  AddTxnId(resolve, a.resolve.txn_id);
+  resolve->add_option("CLUSTER", a.resolve.cluster, "The cluster's configured name")->required();
+  resolve
+      ->add_option("HOW", a.resolve.resolution,
+                   "commit, abort: a broker is to do it. declare-committed, declare-aborted, "
+                   "declare-unknown: no broker is left to ask, it counts as that")
+      ->check(CLI::IsMember(
+          {"commit", "abort", "declare-committed", "declare-aborted", "declare-unknown"}))
+      ->required();
+  AddWhoAndWhy(resolve, a.resolve.who, a.resolve.why, a.resolve.force);
+
+  auto* orphans = Subcommand(app, a, "orphans",
+                             "Open transactions of other decision logs: a lost one's, or a live "
+                             "lockstepd's",
+                             [&a](Commands& c) { return c.ListOrphans(a.cluster); });
+  orphans->add_option("--cluster", a.cluster, "Only on this one");
+  auto* end = Subcommand(*orphans, a, "end", "End one that 'orphans' shows",
+                         [&a](Commands& c) { return c.EndOrphan(a.end_orphan); });
+  end->add_option("CLUSTER", a.end_orphan.cluster, "The cluster's configured name")->required();
+  end->add_option("TRANSACTIONAL_ID", a.end_orphan.transactional_id, "As listed")->required();
+  end->add_option("HOW", a.end_orphan.direction, "abort, or commit (needs --force)")
+      ->check(CLI::IsMember({"abort", "commit"}))
+      ->required();
+  end->add_option("--started", a.end_orphan.started, "As listed: a later one is not ended")
+      ->required();
+  AddWhoAndWhy(end, a.end_orphan.who, a.end_orphan.why, a.end_orphan.force);
+}
+
+void AddServerCommands(CLI::App& app, Arguments& a) {
+  auto* drain = Subcommand(app, a, "drain", "Refuse new transactions until undrain or a restart",
+                           [&a](Commands& c) { return c.Drain(a.drain_wait); });
+  drain->add_flag("--wait", a.drain_wait, "Until nothing is open any more");
+  Subcommand(app, a, "undrain", "Take new transactions again",
+             [](Commands& c) { return c.Undrain(); });
+  auto* level = Subcommand(app, a, "log-level", "How much the server logs, until it restarts",
+                           [&a](Commands& c) { return c.LogLevel(a.level); });
+  level->add_option("LEVEL", a.level, "trace, debug, info, warn or error")
+      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error"}))
+      ->required();
+
+  CLI::App* log = app.add_subcommand("log", "The decision log");
+  log->require_subcommand(1);
+  Subcommand(*log, a, "info", "In numbers", [](Commands& c) { return c.LogInfo(); });
+  auto* dump = Subcommand(*log, a, "dump",
+                          "Print what the log in a data folder holds; needs no server, may run "
+                          "beside it, and changes nothing",
+                          [&a](Commands& c) { return c.LogDump(a.folder); });
+  dump->add_option("FOLDER", a.folder, "The data folder")->required();
+
+  auto* completion =
+      app.add_subcommand("completion", "Print a script that completes commands and options");
+  completion->add_option("SHELL", a.shell, "bash")->check(CLI::IsMember({"bash"}))->required();
 }
 
 }  // namespace
@@ -172,6 +262,8 @@ int RunLockstepctl(int argc, const char* const* argv, std::istream& in, std::ost
   AddWorkCommands(app, arguments);
   AddEndCommands(app, arguments);
   AddOperatorCommands(app, arguments);
+  AddOrderCommands(app, arguments);
+  AddServerCommands(app, arguments);
   app.footer(kFooter);  // Last: commands made after it would repeat it.
 
   try {
@@ -179,6 +271,7 @@ int RunLockstepctl(int argc, const char* const* argv, std::istream& in, std::ost
   } catch (const CLI::ParseError& end) {
     return app.exit(end, out, err) == 0 ? kExitOk : kExitFailed;
   }
+  if (!arguments.shell.empty()) return out << BashCompletion(app), kExitOk;
   const auto deadline = ParseDurationSpec(arguments.deadline);
   if (!deadline) {
     err << "lockstepctl: --deadline: " << deadline.error().message << "\n";

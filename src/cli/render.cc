@@ -103,6 +103,10 @@ std::string Render(const v1::GetStatusResponse& status) {
   if (status.has_horizon_time()) {
     text += "outcomes kept of transactions begun after " + TimeText(status.horizon_time()) + "\n";
   }
+  return text + RenderClusters(status);
+}
+
+std::string RenderClusters(const v1::GetStatusResponse& status) {
   Rows rows = {{"CLUSTER", "STATE", "KAFKA CLUSTER ID", "LANES idle/busy/renewing", "PROBLEM"}};
   for (const auto& cluster : status.clusters()) {
     const auto& lanes = cluster.lanes();
@@ -112,13 +116,54 @@ std::string Render(const v1::GetStatusResponse& status) {
                         std::to_string(lanes.renewing()),
                     cluster.problem()});
   }
-  return text + Table(rows);
+  return Table(rows);
+}
+
+std::string Render(const v1::ListTxnsResponse& list) {
+  if (list.txns().empty()) return "no transactions\n";
+  Rows rows = {{"TXN", "STATE", "BEGAN", "LABEL", "CLUSTERS"}};
+  for (const auto& txn : list.txns()) {
+    std::string clusters;
+    for (const auto& branch : txn.branches()) {
+      clusters += (clusters.empty() ? "" : ",") + branch.cluster();
+    }
+    rows.push_back(
+        {txn.txn_id(), NameOf(txn.state()), TimeText(txn.begin_time()), txn.label(), clusters});
+  }
+  return Table(rows);
+}
+
+std::string Render(const v1::ListOrphansResponse& list) {
+  if (list.orphans().empty()) return "no orphans\n";
+  Rows rows = {{"CLUSTER", "TRANSACTIONAL ID", "STATE", "STARTED", "TIMEOUT", "PARTITIONS"}};
+  for (const auto& orphan : list.orphans()) {
+    std::string partitions;
+    for (const auto& partition : orphan.partitions()) {
+      partitions += (partitions.empty() ? "" : ",") + partition.topic() + "-" +
+                    std::to_string(partition.partition());
+    }
+    rows.push_back({orphan.cluster(), orphan.transactional_id(), orphan.kafka_state(),
+                    TimeText(orphan.start_time()),
+                    google::protobuf::util::TimeUtil::ToString(orphan.timeout()), partitions});
+  }
+  return Table(rows);
+}
+
+std::string Render(const v1::LogInfoResponse& info) {
+  return "log        " + info.log_id() + ", start " + std::to_string(info.incarnation()) +
+         "\ndecisions  " + std::to_string(info.decisions()) + " kept, " +
+         std::to_string(info.pending()) + " pending, " + std::to_string(info.heuristic()) +
+         " heuristic\nbytes      " + std::to_string(info.kept_bytes()) + " kept, " +
+         std::to_string(info.disk_bytes()) + " on the disk\n" +
+         (info.has_horizon_time() ? "horizon    " + TimeText(info.horizon_time()) + "\n" : "");
 }
 
 std::string Render(const v1::Transaction& txn) {
   std::string text = "txn      " + txn.txn_id() + "\nstate    " + NameOf(txn.state()) + "\n";
   if (!txn.label().empty()) text += "label    " + txn.label() + "\n";
   text += "began    " + TimeText(txn.begin_time()) + "\n";
+  if (txn.has_decide_time()) text += "decided  " + TimeText(txn.decide_time()) + "\n";
+  if (txn.has_end_time()) text += "ended    " + TimeText(txn.end_time()) + "\n";
   const bool may_expire =
       txn.state() == v1::TXN_STATE_ACTIVE || txn.state() == v1::TXN_STATE_PREPARING;
   if (may_expire) text += "expires  " + TimeText(txn.expire_time()) + "\n";

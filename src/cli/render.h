@@ -17,6 +17,11 @@ std::string ToJson(const google::protobuf::Message& message);
 std::string Table(const std::vector<std::vector<std::string>>& rows);
 
 std::string Render(const v1::GetStatusResponse& status);
+/// Of it, the clusters alone.
+std::string RenderClusters(const v1::GetStatusResponse& status);
+std::string Render(const v1::ListTxnsResponse& list);
+std::string Render(const v1::ListOrphansResponse& list);
+std::string Render(const v1::LogInfoResponse& info);
 std::string Render(const v1::Transaction& txn);
 std::string Render(const v1::ListInDoubtResponse& list);
 std::string Render(const std::string& txn_id, const v1::CommitResponse& response);

@@ -29,7 +29,11 @@ BatchRunner::BatchRunner(Ports ports, const txn::Decision& decision,
       members_(decision.members),
       clusters_(clusters),
       participants_(decision.participants.size()),
-      decided_at_(decision.decided_at) {}
+      decided_at_(decision.decided_at) {
+  for (std::size_t i = 0; i < decision.participants.size(); ++i) {
+    if (const auto& order = decision.participants[i].order) orders_[i] = *order;
+  }
+}
 
 template <typename... Args>
 Callback<Args...> BatchRunner::OnExecutor(
@@ -86,6 +90,22 @@ void BatchRunner::RepairMarkers(std::size_t participant, Callback<Status> done) 
       }));
 }
 
+const txn::OperatorOrder* BatchRunner::order(std::size_t participant) const {
+  const auto found = orders_.find(participant);
+  return found == orders_.end() ? nullptr : &found->second;
+}
+
+void BatchRunner::Obey(std::size_t participant, txn::OperatorOrder order, Callback<> done) {
+  ports_.log.StoreOrder(
+      StoredOrder{batch_.id, txn::IndexInDecision(batch_, participant), order},
+      OnExecutor<Status>([participant, order, done](BatchRunner& self, const Status& status) {
+        if (!status.ok()) return self.ports_.listener.OnLogFailed(status.error()), done();
+        self.orders_[participant] = order;
+        self.resolvers_.at(participant)->Obey(order);
+        done();
+      }));
+}
+
 void BatchRunner::Feed(const txn::BatchEvent& event) {
   const auto self = shared_from_this();  // A listener may drop the last other owner.
   const bool was_done = batch_.phase == txn::BatchPhase::kDone;
@@ -129,10 +149,12 @@ void BatchRunner::Resolve(std::size_t participant, Resolver::Known known) {
         const auto self = weak.lock();
         if (self == nullptr) return;
         PassFailpoint(Failpoint::kParticipantEnded, self->clusters_[participant]->name().get());
-        self->Feed(txn::ParticipantEnded{participant, outcome});
+        const bool declared = self->resolvers_.at(participant)->resolution().declared;
+        self->Feed(txn::ParticipantEnded{participant, outcome, declared});
       });
   resolvers_[participant] = resolver;
-  resolver->Start(known);
+  const txn::OperatorOrder* given = order(participant);
+  resolver->Start(known, given != nullptr ? std::optional(*given) : std::nullopt);
 }
 
 void BatchRunner::Run(const txn::StoreCompletion& effect) {

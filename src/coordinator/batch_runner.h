@@ -57,6 +57,11 @@ class BatchRunner : public std::enable_shared_from_this<BatchRunner> {
   const Resolver* resolver(std::size_t participant) const;
   /// Has the missing markers of a participant written; kFailedPrecondition where none is missing.
   void RepairMarkers(std::size_t participant, Callback<Status> done);
+  /// Makes an operator's order durable and has the resolution obey it; then `done`, on the
+  /// executor. What speaks against it: see OrderProblem. The participant's resolver exists.
+  void Obey(std::size_t participant, txn::OperatorOrder order, Callback<> done);
+  /// The latest order about a participant.
+  const txn::OperatorOrder* order(std::size_t participant) const;
 
  private:
   void Feed(const txn::BatchEvent& event);
@@ -78,6 +83,7 @@ class BatchRunner : public std::enable_shared_from_this<BatchRunner> {
   std::vector<Cluster*> clusters_;                          // One per participant.
   std::vector<std::unique_ptr<Participant>> participants_;  // Null: found by recovery.
   std::map<std::size_t, std::shared_ptr<Resolver>> resolvers_;
+  std::map<std::size_t, txn::OperatorOrder> orders_;  // Durable.
   WallTime decided_at_;
   bool decided_ = false;
 };

@@ -119,6 +119,11 @@ void Coordinator::Begin(Duration timeout, std::string label, Callback<Result<Txn
           return done(MakeError(Code::kFailedPrecondition,
                                 "draining: no new transactions; use another instance, or wait"));
         }
+        if (!admitting_) {
+          return done(MakeError(Code::kFailedPrecondition,
+                                "drained by an operator: no new transactions; use another "
+                                "instance, or wait"));
+        }
         if (timeout <= Duration::zero() || timeout > options_.limits.max_txn_timeout) {
           return done(BadTimeout(timeout, options_.limits.max_txn_timeout));
         }

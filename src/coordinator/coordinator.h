@@ -125,6 +125,17 @@ class Coordinator : private BatchRunner::Listener {
   /// not empty, then looks again. kFailedPrecondition where none is known to be missing.
   void RepairMarkers(GlobalTxnId id, ClusterName cluster, Callback<Status> done);
 
+  /// An operator's order about one branch of a decided transaction whose outcome is pending. It is
+  /// durable and obeyed when answered, with the transaction as it then stands; see txn::OrderKind
+  /// and OrderProblem. `order.given_at` is set here. A branch whose outcome is known already
+  /// answers OK if the order asks for that outcome.
+  void Resolve(GlobalTxnId id, ClusterName cluster, txn::OperatorOrder order,
+               Callback<Result<TxnView>> done);
+
+  /// Whether Begin is refused, until further notice or a restart. What is under way goes on.
+  /// `done` is told how many transactions are open.
+  void SetAdmission(bool admit, Callback<Result<std::size_t>> done);
+
   /// An operator has seen the heuristic outcome; durable when answered. Idempotent.
   void AcknowledgeHeuristic(GlobalTxnId id, Callback<Status> done);
 
@@ -179,6 +190,9 @@ class Coordinator : private BatchRunner::Listener {
   /// From the decision on, a waiter waits for its max_wait at most.
   void BoundWait(const GlobalTxnId& id, std::list<Waiter>::iterator waiter);
 
+  void ResolveOpen(const OpenTxn& txn, const ClusterName& cluster, txn::OperatorOrder order,
+                   Callback<Result<TxnView>> done);
+
   TxnView ViewOf(const OpenTxn& txn) const;
   /// The view of a transaction that is not open: from memory, from the log, or by presumption.
   Result<TxnView> ClosedView(const GlobalTxnId& id) const;
@@ -204,6 +218,7 @@ class Coordinator : private BatchRunner::Listener {
   std::int64_t last_birth_ms_ = 0;
   std::optional<Error> failed_;
   bool draining_ = false;
+  bool admitting_ = true;  // An operator's word.
   Callback<> drained_;
 };
 

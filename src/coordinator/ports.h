@@ -50,6 +50,20 @@ struct Completion {
   txn::ParticipantOutcome outcome = txn::ParticipantOutcome::kPending;
 };
 
+/// An operator's order about one participant of a decision.
+struct StoredOrder {
+  BatchId batch;
+  std::uint32_t participant = 0;  ///< Index into the decision's participants.
+  txn::OperatorOrder order;
+};
+
+/// How large a log is.
+struct LogStats {
+  std::uint64_t decisions = 0;   ///< Kept, complete ones included.
+  std::uint64_t kept_bytes = 0;  ///< Their weight against the size limit.
+  std::uint64_t disk_bytes = 0;  ///< What the folder takes on the disk.
+};
+
 /// What opening the log found.
 struct RecoveredLog {
   LogId log_id;
@@ -78,6 +92,8 @@ class DecisionLog {
   virtual void StoreCompletion(Completion completion, Callback<Status> done) = 0;
   /// An operator has seen a heuristic outcome. Synced at once.
   virtual void StoreAcknowledgement(BatchId batch, Callback<Status> done) = 0;
+  /// Only for a participant that is pending. Replaces an earlier order. Synced at once.
+  virtual void StoreOrder(StoredOrder order, Callback<Status> done) = 0;
   /// Binds a configured name to a Kafka cluster id. Synced at once. Replaces an older binding.
   virtual void StoreBinding(ClusterName cluster, KafkaClusterId id, Callback<Status> done) = 0;
 
@@ -92,6 +108,8 @@ class DecisionLog {
   virtual Result<std::optional<txn::Decision>> Find(const GlobalTxnId& txn) const = 0;
   /// The horizon as it is now: see RecoveredLog.
   virtual WallTime Horizon() const = 0;
+  /// Blocking: looks at the folder's files.
+  virtual Result<LogStats> Stats() const = 0;
 };
 
 // ---- Clusters ----------------------------------------------------------------------------------
@@ -143,6 +161,17 @@ struct ClusterStatus {
   int lanes_renewing = 0;
 };
 
+/// An open transaction of a lane of another decision log.
+struct Orphan {
+  TransactionalId transactional_id;
+  LogId log_id;  ///< Whose lane it is; not needed to end it.
+  txn::TxnDescription description;
+};
+struct OrphanListing {
+  std::vector<Orphan> orphans;
+  std::vector<std::string> problems;  ///< What could not be asked; for people.
+};
+
 /// One cluster, as the coordinator uses it. Its calls never block. Every `Callback` is bounded in
 /// time: a cluster that does not answer yields kUnavailable or kDeadlineExceeded.
 class Cluster {
@@ -170,9 +199,10 @@ class Cluster {
 
   virtual void Describe(const txn::ParticipantName& name,
                         Callback<Result<txn::TxnDescription>> done) = 0;
-  /// EndTxn(commit) with the participant's own version. A managed participant's abort never goes
-  /// this way.
-  virtual void EndTxnCommit(const txn::ParticipantName& name, Callback<Status> done) = 0;
+  /// EndTxn with the participant's own version. kAbort only on an operator's order: a managed
+  /// participant that was never decided is aborted by its lane.
+  virtual void EndTxn(const txn::ParticipantName& name, txn::Direction direction,
+                      Callback<Status> done) = 0;
   /// For each piece of evidence, the first marker of the producer at or after it.
   virtual void ReadMarkers(const txn::PreparedParticipant& participant,
                            Callback<Result<std::vector<txn::MarkerFound>>> done) = 0;
@@ -183,6 +213,18 @@ class Cluster {
   virtual void RepairMarkers(const txn::PreparedParticipant& participant,
                              std::vector<txn::TopicPartition> partitions,
                              Callback<Status> done) = 0;
+
+  // Orphans: open transactions of lanes of other decision logs. An operator's business alone. Each
+  // is refused with kUnavailable before the cluster was reached.
+
+  /// What the brokers show now. Lanes of a lockstepd that lives are among them: nothing tells the
+  /// two apart but the operator's knowledge.
+  virtual void ListOrphans(Callback<Result<OrphanListing>> done) = 0;
+  /// Ends one that still is what `orphan` says (producer id, epoch, start time); OK: the broker
+  /// shows it ended, as in the answer. kFailedPrecondition: it is another one by now, or is not
+  /// open; kInvalidArgument: not the id of a lane, or one of our own log.
+  virtual void EndOrphan(Orphan orphan, txn::Direction direction,
+                         Callback<Result<txn::TxnDescription>> done) = 0;
 };
 
 }  // namespace lockstep::coordinator

@@ -12,7 +12,8 @@ Resolver::Resolver(Executor& executor, Cluster& cluster, txn::PreparedParticipan
   resolution_.participant = std::move(participant);
 }
 
-void Resolver::Start(Known known) {
+void Resolver::Start(Known known, std::optional<txn::OperatorOrder> order) {
+  resolution_.order = std::move(order);
   // After a crash the cluster is not reached yet, and what it needs is not known before it is.
   resolution_.check_markers = cluster_.status().check_markers;
   switch (known) {
@@ -27,6 +28,11 @@ void Resolver::Hurry() {
   if (resolution_.phase != txn::ResolvePhase::kWaiting) return;
   executor_.Cancel(timer_);
   Feed(txn::WaitOver{});
+}
+
+void Resolver::Obey(txn::OperatorOrder order) {
+  if (resolution_.phase == txn::ResolvePhase::kWaiting) executor_.Cancel(timer_);
+  Feed(txn::OrderGiven{std::move(order)});
 }
 
 template <typename Event, typename Answer>
@@ -60,9 +66,10 @@ void Resolver::Run(const txn::AskDescribe&) {
                     Answered<txn::Described, Result<txn::TxnDescription>>());
 }
 
-void Resolver::Run(const txn::SendEndTxn&) {
+void Resolver::Run(const txn::SendEndTxn& send) {
   PassFailpoint(Failpoint::kResolverBeforeEndTxn, cluster_.name().get());
-  cluster_.EndTxnCommit(resolution_.participant.name, Answered<txn::EndTxnAnswered, Status>());
+  cluster_.EndTxn(resolution_.participant.name, send.direction,
+                  Answered<txn::EndTxnAnswered, Status>());
 }
 
 void Resolver::Run(const txn::ReadMarkers&) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "coordinator/ports.h"
 #include "txn/resolve.h"
@@ -19,10 +20,14 @@ class Resolver : public std::enable_shared_from_this<Resolver> {
 
   Resolver(Executor& executor, Cluster& cluster, txn::PreparedParticipant participant,
            Callback<txn::ParticipantOutcome> concluded);
-  void Start(Known known);
+  /// `order`: an operator's, given before a crash.
+  void Start(Known known, std::optional<txn::OperatorOrder> order = std::nullopt);
 
   /// Ends a wait early: something changed.
   void Hurry();
+
+  /// An operator's order, durable: see txn::OrderGiven. May conclude at once.
+  void Obey(txn::OperatorOrder order);
 
   const txn::Resolution& resolution() const { return resolution_; }
 
@@ -30,7 +35,7 @@ class Resolver : public std::enable_shared_from_this<Resolver> {
   void Feed(const txn::ResolveEvent& event);
   void Run(const std::vector<txn::ResolveEffect>& effects);
   void Run(const txn::AskDescribe&);
-  void Run(const txn::SendEndTxn&);
+  void Run(const txn::SendEndTxn& send);
   void Run(const txn::ReadMarkers&);
   void Run(const txn::CheckMarkers&);
   void Run(const txn::Wait& wait);

@@ -18,6 +18,9 @@ BranchView BranchOf(const txn::DecidedParticipant& participant) {
   BranchView branch{.cluster = participant.prepared.name.cluster,
                     .outcome = participant.outcome,
                     .participant = participant.prepared.name};
+  const bool proved = participant.outcome == txn::ParticipantOutcome::kCommitted &&
+                      !(participant.order && DeclaredOutcome(participant.order->kind));
+  if (participant.order && !proved) branch.problem = ToString(*participant.order);
   return branch;
 }
 
@@ -51,6 +54,10 @@ std::vector<BranchView> BranchesOf(const BatchRunner& runner) {
     if (participant.prepared) branch.participant = participant.prepared->name;
     if (const Resolver* resolver = runner.resolver(i)) {
       branch.problem = resolver->resolution().problem;
+      const auto* order = runner.order(i);
+      if (order != nullptr && participant.outcome == txn::ParticipantOutcome::kPending) {
+        branch.problem += (branch.problem.empty() ? "" : "; ordered: ") + ToString(*order);
+      }
       branch.missing_markers = resolver->resolution().hanging;
     }
     branches.push_back(std::move(branch));

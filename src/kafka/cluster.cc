@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kafka/lane_id.h"
+#include "kafka/orphans.h"
 #include "kafka/participant.h"
 #include "kafka/resolution_calls.h"
 
@@ -322,10 +323,7 @@ txn::Refusal KafkaCluster::WaitedInVain() const {
 // ---- Resolution by name -------------------------------------------------------------------------
 
 Status KafkaCluster::MayAsk(const txn::ParticipantName& name) const {
-  if (!bound_) {
-    return MakeError(Code::kUnavailable,
-                     "cluster '" + config_.name.get() + "' was not reached yet");
-  }
+  if (Status reached = Reached(); !reached.ok()) return reached;
   if (name.kafka_cluster_id == *bound_) return {};
   return MakeError(Code::kFailedPrecondition,
                    "cluster '" + config_.name.get() + "' is Kafka cluster " + bound_->get() +
@@ -345,11 +343,11 @@ void KafkaCluster::Describe(const txn::ParticipantName& name,
   wire_.DescribeTransaction(name.transactional_id, config_.request_timeout, std::move(done));
 }
 
-void KafkaCluster::EndTxnCommit(const txn::ParticipantName& name,
-                                coordinator::Callback<Status> done) {
+void KafkaCluster::EndTxn(const txn::ParticipantName& name, txn::Direction direction,
+                          coordinator::Callback<Status> done) {
   if (Status may = MayAsk(name); !may.ok()) return Answer(done, may);
   pool_->Touch(name.transactional_id);
-  kafka::EndTxnCommit(wire_, name, config_.request_timeout, std::move(done));
+  kafka::EndTxn(wire_, name, direction, config_.request_timeout, std::move(done));
 }
 
 void KafkaCluster::ReadMarkers(const txn::PreparedParticipant& participant,
@@ -377,6 +375,31 @@ void KafkaCluster::RepairMarkers(const txn::PreparedParticipant& participant,
   // A late copy of it would commit whatever the lane then writes under the same epoch.
   pool_->Touch(participant.name.transactional_id);
   kafka::RepairMarkers(wire_, participant, partitions, config_.request_timeout, std::move(done));
+}
+
+// ---- Orphans ------------------------------------------------------------------------------------
+
+Status KafkaCluster::Reached() const {
+  if (bound_) return {};
+  return MakeError(Code::kUnavailable, "cluster '" + config_.name.get() + "' was not reached yet");
+}
+
+void KafkaCluster::ListOrphans(coordinator::Callback<Result<coordinator::OrphanListing>> done) {
+  if (Status reached = Reached(); !reached.ok()) {
+    return Answer<Result<coordinator::OrphanListing>>(done, reached.error());
+  }
+  kafka::ListOrphans(wire_, log_id_, config_.request_timeout, std::move(done));
+}
+
+void KafkaCluster::EndOrphan(coordinator::Orphan orphan, txn::Direction direction,
+                             coordinator::Callback<Result<txn::TxnDescription>> done) {
+  if (Status reached = Reached(); !reached.ok()) {
+    return Answer<Result<txn::TxnDescription>>(done, reached.error());
+  }
+  if (Status may = CheckOrphanId(orphan.transactional_id, log_id_); !may.ok()) {
+    return Answer<Result<txn::TxnDescription>>(done, may.error());
+  }
+  kafka::EndOrphan(wire_, std::move(orphan), direction, config_.request_timeout, std::move(done));
 }
 
 }  // namespace lockstep::kafka

@@ -59,7 +59,8 @@ class KafkaCluster : public coordinator::Cluster,
 
   void Describe(const txn::ParticipantName& name,
                 coordinator::Callback<Result<txn::TxnDescription>> done) override;
-  void EndTxnCommit(const txn::ParticipantName& name, coordinator::Callback<Status> done) override;
+  void EndTxn(const txn::ParticipantName& name, txn::Direction direction,
+              coordinator::Callback<Status> done) override;
   void ReadMarkers(const txn::PreparedParticipant& participant,
                    coordinator::Callback<Result<std::vector<txn::MarkerFound>>> done) override;
   void CheckMarkers(const txn::PreparedParticipant& participant,
@@ -67,6 +68,9 @@ class KafkaCluster : public coordinator::Cluster,
   void RepairMarkers(const txn::PreparedParticipant& participant,
                      std::vector<txn::TopicPartition> partitions,
                      coordinator::Callback<Status> done) override;
+  void ListOrphans(coordinator::Callback<Result<coordinator::OrphanListing>> done) override;
+  void EndOrphan(coordinator::Orphan orphan, txn::Direction direction,
+                 coordinator::Callback<Result<txn::TxnDescription>> done) override;
 
  private:
   KafkaCluster(ClusterConfig config, const Ports& ports);
@@ -92,6 +96,7 @@ class KafkaCluster : public coordinator::Cluster,
   coordinator::ClusterState StateNow(std::string& problem) const;
   std::optional<txn::Refusal> Refusing() const;
   txn::Refusal WaitedInVain() const;
+  Status Reached() const;
   Status MayAsk(const txn::ParticipantName& name) const;
 
   /// Wraps an answer: back to the executor, and only if this still lives.

@@ -1,12 +1,10 @@
 #include "kafka/lane_id.h"
 
 #include <charconv>
-#include <string_view>
 
 namespace lockstep::kafka {
 namespace {
 
-constexpr std::string_view kMark = "lockstep-";
 constexpr std::size_t kLogIdDigits = 16;
 
 std::optional<std::uint64_t> Number(std::string_view text) {
@@ -18,7 +16,7 @@ std::optional<std::uint64_t> Number(std::string_view text) {
 
 }  // namespace
 
-std::string LanePrefix(const LogId& log) { return std::string(kMark) + log.get() + "-"; }
+std::string LanePrefix(const LogId& log) { return std::string(kLanePrefix) + log.get() + "-"; }
 
 TransactionalId Format(const LaneId& id) {
   return TransactionalId(LanePrefix(id.log) + std::to_string(id.incarnation.get()) + "-" +
@@ -27,8 +25,8 @@ TransactionalId Format(const LaneId& id) {
 
 std::optional<LaneId> ParseLaneId(const TransactionalId& id) {
   std::string_view rest = id.get();
-  if (rest.substr(0, kMark.size()) != kMark) return std::nullopt;
-  rest.remove_prefix(kMark.size());
+  if (rest.substr(0, kLanePrefix.size()) != kLanePrefix) return std::nullopt;
+  rest.remove_prefix(kLanePrefix.size());
   if (rest.size() <= kLogIdDigits || rest[kLogIdDigits] != '-') return std::nullopt;
   const LogId log{std::string(rest.substr(0, kLogIdDigits))};
   rest.remove_prefix(kLogIdDigits + 1);

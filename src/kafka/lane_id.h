@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/ids.h"
 
@@ -23,6 +24,8 @@ struct LaneId {
 TransactionalId Format(const LaneId& id);
 /// Nothing if it is not of this form.
 std::optional<LaneId> ParseLaneId(const TransactionalId& id);
+/// What all lanes of all decision logs begin with.
+inline constexpr std::string_view kLanePrefix = "lockstep-";
 /// What all lanes of one decision log begin with.
 std::string LanePrefix(const LogId& log);
 

@@ -72,17 +72,17 @@ void NameMissing(wire::Client& client, const txn::PreparedParticipant& participa
 
 }  // namespace
 
-void EndTxnCommit(wire::Client& client, const txn::ParticipantName& name, Duration timeout,
-                  coordinator::Callback<Status> done) {
+void EndTxn(wire::Client& client, const txn::ParticipantName& name, txn::Direction direction,
+            Duration timeout, coordinator::Callback<Status> done) {
   // Once: whoever resolves asks what became of it before sending another.
-  client.EndTxn({name.transactional_id, name.producer_id, name.producer_epoch,
-                 txn::Direction::kCommit, name.protocol},
-                wire::Attempts::kOnce, timeout,
-                [done = std::move(done)](const Result<wire::EndTxnAnswer>& answer) {
-                  if (!answer.ok()) return done(answer.error());
-                  if (answer->error == wire::ErrorCode::kNone) return done({});
-                  done(wire::ToError(answer->error, "EndTxn"));
-                });
+  client.EndTxn(
+      {name.transactional_id, name.producer_id, name.producer_epoch, direction, name.protocol},
+      wire::Attempts::kOnce, timeout,
+      [done = std::move(done)](const Result<wire::EndTxnAnswer>& answer) {
+        if (!answer.ok()) return done(answer.error());
+        if (answer->error == wire::ErrorCode::kNone) return done({});
+        done(wire::ToError(answer->error, "EndTxn"));
+      });
 }
 
 void ReadMarkers(wire::Client& client, const txn::PreparedParticipant& participant,

@@ -13,8 +13,8 @@
 /// calls back on the wire client's thread.
 namespace lockstep::kafka {
 
-void EndTxnCommit(wire::Client& client, const txn::ParticipantName& name, Duration timeout,
-                  coordinator::Callback<Status> done);
+void EndTxn(wire::Client& client, const txn::ParticipantName& name, txn::Direction direction,
+            Duration timeout, coordinator::Callback<Status> done);
 
 /// There must be some evidence. A partition that is gone has no marker. Fails only if no
 /// partition's marker is found and one could not be asked: one marker of a transaction tells them

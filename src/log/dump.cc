@@ -89,8 +89,9 @@ class Printer {
       out_ << "horizon " << Text(forgotten.horizon) << ", forgotten up to batch "
            << forgotten.through << "\n";
     });
-    PrintRecord<Kept>(keys::kKept,
-                      [this](const Kept& kept) { out_ << "kept " << kept.bytes << " bytes\n"; });
+    PrintRecord<Kept>(keys::kKept, [this](const Kept& kept) {
+      out_ << "kept " << kept.decisions << " decisions, " << kept.bytes << " bytes\n";
+    });
   }
 
   void PrintBindings() {
@@ -146,6 +147,11 @@ class Printer {
          << (name.protocol == txn::EndTxnProtocol::kTv1 ? "v0-4" : "v5") << ", began "
          << Text(WallTime{name.start_time_ms}) << ", deadline "
          << Text(participant.prepared.deadline) << "\n";
+    if (participant.order) {
+      out_ << "    " << Text(participant.order->given_at)
+           << (participant.order->forced ? ", forced" : "") << ": "
+           << Text(ToString(*participant.order)) << "\n";
+    }
     for (const txn::Evidence& evidence : participant.prepared.evidence) {
       out_ << "    marker in " << Text(txn::ToString(evidence.partition)) << " from offset "
            << evidence.offset << "\n";

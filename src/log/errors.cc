@@ -89,7 +89,7 @@ Error Damaged(const std::filesystem::path& folder, std::string_view what) {
       Code::kCorrupt,
       "decision log '" + folder.string() + "' is damaged: " + std::string(what) +
           ". It is not repaired by guessing: keep the folder as it is, look into it with "
-          "'lockstepd --dump-log " +
+          "'lockstepctl log dump " +
           folder.string() +
           "', and put back a copy of it if the disk can give one. An empty "
           "folder would start another log, with another identity, that leaves to Kafka's "

@@ -8,6 +8,7 @@ namespace {
 constexpr std::size_t kBatchEnd = 1 + sizeof(std::uint64_t);
 constexpr char kAcknowledgementMark = 'a';
 constexpr char kCompletionMark = 'c';
+constexpr char kOrderMark = 'o';
 
 template <typename T>
 void AppendBigEndian(T value, std::string& out) {
@@ -31,6 +32,12 @@ std::string BatchKey(std::string_view prefix, BatchId batch) {
   return key;
 }
 
+std::string ParticipantKey(BatchId batch, char mark, std::uint32_t participant) {
+  std::string key = BatchKey(kDecisions, batch) + mark;
+  AppendBigEndian(participant, key);
+  return key;
+}
+
 }  // namespace
 
 std::string Decision(BatchId batch) { return BatchKey(kDecisions, batch); }
@@ -40,9 +47,11 @@ std::string Acknowledgement(BatchId batch) {
 }
 
 std::string Completion(BatchId batch, std::uint32_t participant) {
-  std::string key = BatchKey(kDecisions, batch) + kCompletionMark;
-  AppendBigEndian(participant, key);
-  return key;
+  return ParticipantKey(batch, kCompletionMark, participant);
+}
+
+std::string Order(BatchId batch, std::uint32_t participant) {
+  return ParticipantKey(batch, kOrderMark, participant);
 }
 
 std::string Binding(const ClusterName& cluster) { return std::string(kBindings) + cluster.get(); }
@@ -66,11 +75,13 @@ std::optional<BatchId> BatchOf(std::string_view key) {
 
 std::optional<std::uint32_t> ParticipantOf(std::string_view key) {
   if (!key.starts_with(kDecisions) || key.size() != kBatchEnd + 1 + sizeof(std::uint32_t) ||
-      key[kBatchEnd] != kCompletionMark) {
+      (key[kBatchEnd] != kCompletionMark && key[kBatchEnd] != kOrderMark)) {
     return std::nullopt;
   }
   return ReadBigEndian<std::uint32_t>(key.substr(kBatchEnd + 1));
 }
+
+bool IsOrder(std::string_view key) { return ParticipantOf(key) && key[kBatchEnd] == kOrderMark; }
 
 bool IsDecision(std::string_view key) {
   return key.starts_with(kDecisions) && key.size() == kBatchEnd;
@@ -88,7 +99,8 @@ std::string Describe(std::string_view key) {
   if (IsDecision(key)) return "decision" + of;
   if (IsAcknowledgement(key)) return "acknowledgement" + of;
   if (const auto participant = ParticipantOf(key)) {
-    return "completion of participant " + std::to_string(*participant) + of;
+    return (IsOrder(key) ? "order about participant " : "completion of participant ") +
+           std::to_string(*participant) + of;
   }
   if (key == kIdentity) return "the log's identity";
   if (key == kStart) return "the latest start";

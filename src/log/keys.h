@@ -13,6 +13,7 @@
 ///     'd' batch(8)                       the decision
 ///     'd' batch(8) 'a'                   its acknowledgement by an operator
 ///     'd' batch(8) 'c' participant(4)    the completion of one participant
+///     'd' batch(8) 'o' participant(4)    the latest order of an operator about one participant
 ///     'k' cluster name                   the Kafka cluster bound to that name
 ///     'm' "identity" | "start" | "forgotten" | "kept"
 ///     'o' batch(8)                       empty; there while the batch is open: a participant is
@@ -33,6 +34,7 @@ inline constexpr std::string_view kTxns = "t";
 std::string Decision(BatchId batch);
 std::string Acknowledgement(BatchId batch);
 std::string Completion(BatchId batch, std::uint32_t participant);
+std::string Order(BatchId batch, std::uint32_t participant);
 std::string Binding(const ClusterName& cluster);
 std::string Open(BatchId batch);
 std::string Txn(const GlobalTxnId& txn);
@@ -43,8 +45,9 @@ std::optional<BatchId> ParseBatchValue(std::string_view value);
 
 /// The batch of a key below kDecisions or kOpen. None: no such key.
 std::optional<BatchId> BatchOf(std::string_view key);
-/// The participant of a completion's key. None: no such key.
+/// The participant of a completion's or an order's key. None: no such key.
 std::optional<std::uint32_t> ParticipantOf(std::string_view key);
+bool IsOrder(std::string_view key);
 bool IsDecision(std::string_view key);
 bool IsAcknowledgement(std::string_view key);
 

@@ -43,6 +43,22 @@ proto::Outcome ToProto(txn::ParticipantOutcome outcome) {
   std::abort();
 }
 
+proto::OrderKind ToProto(txn::OrderKind kind) {
+  switch (kind) {
+    case txn::OrderKind::kCommit:
+      return proto::ORDER_KIND_COMMIT;
+    case txn::OrderKind::kAbort:
+      return proto::ORDER_KIND_ABORT;
+    case txn::OrderKind::kDeclareCommitted:
+      return proto::ORDER_KIND_DECLARE_COMMITTED;
+    case txn::OrderKind::kDeclareAborted:
+      return proto::ORDER_KIND_DECLARE_ABORTED;
+    case txn::OrderKind::kDeclareUnknown:
+      return proto::ORDER_KIND_DECLARE_UNKNOWN;
+  }
+  std::abort();
+}
+
 void Fill(const txn::DecidedParticipant& from, proto::Participant& to) {
   const txn::ParticipantName& name = from.prepared.name;
   to.set_cluster(name.cluster.get());
@@ -121,6 +137,23 @@ std::optional<txn::ParticipantOutcome> FromProto(proto::Outcome outcome) {
   }
 }
 
+std::optional<txn::OrderKind> FromProto(proto::OrderKind kind) {
+  switch (kind) {
+    case proto::ORDER_KIND_COMMIT:
+      return txn::OrderKind::kCommit;
+    case proto::ORDER_KIND_ABORT:
+      return txn::OrderKind::kAbort;
+    case proto::ORDER_KIND_DECLARE_COMMITTED:
+      return txn::OrderKind::kDeclareCommitted;
+    case proto::ORDER_KIND_DECLARE_ABORTED:
+      return txn::OrderKind::kDeclareAborted;
+    case proto::ORDER_KIND_DECLARE_UNKNOWN:
+      return txn::OrderKind::kDeclareUnknown;
+    default:
+      return std::nullopt;
+  }
+}
+
 Result<txn::DecidedParticipant> FromProto(proto::Participant& from, std::string_view where) {
   const auto protocol = FromProto(from.protocol());
   const auto outcome = FromProto(from.outcome());
@@ -176,6 +209,19 @@ std::string_view ProblemOf(const txn::Decision& decision) {
   }
   for (const txn::DecidedParticipant& participant : decision.participants) {
     if (const auto problem = ProblemOf(participant.prepared); !problem.empty()) return problem;
+  }
+  return {};
+}
+
+/// `stored`: something about one participant of a batch.
+template <typename T>
+Status CheckBelongs(const T& stored, const txn::Decision& decision, std::string_view where) {
+  if (stored.batch != decision.batch) {
+    return Corrupt(where, "applied to batch " + std::to_string(decision.batch.get()));
+  }
+  if (stored.participant >= decision.participants.size()) {
+    return Corrupt(where, "the decision has only " + std::to_string(decision.participants.size()) +
+                              " participants");
   }
   return {};
 }
@@ -242,6 +288,20 @@ std::string Encode(const Forgotten& forgotten) {
 std::string Encode(const Kept& kept) {
   proto::Record record = NewRecord();
   record.mutable_kept()->set_bytes(kept.bytes);
+  record.mutable_kept()->set_decisions(kept.decisions);
+  return record.SerializeAsString();
+}
+
+std::string Encode(const coordinator::StoredOrder& order) {
+  proto::Record record = NewRecord();
+  proto::OperatorOrder& out = *record.mutable_operator_order();
+  out.set_batch(order.batch.get());
+  out.set_participant(order.participant);
+  out.set_kind(ToProto(order.order.kind));
+  out.set_forced(order.order.forced);
+  out.set_who(order.order.who);
+  out.set_why(order.order.why);
+  out.set_given_at_ms(order.order.given_at.ms);
   return record.SerializeAsString();
 }
 
@@ -328,7 +388,20 @@ template <>
 Result<Kept> Decode(std::string_view bytes, std::string_view where) {
   const Result<proto::Record> record = Parse(bytes, Kind::kKept, where);
   if (!record.ok()) return record.error();
-  return Kept{record->kept().bytes()};
+  return Kept{record->kept().bytes(), record->kept().decisions()};
+}
+
+template <>
+Result<coordinator::StoredOrder> Decode(std::string_view bytes, std::string_view where) {
+  const Result<proto::Record> record = Parse(bytes, Kind::kOperatorOrder, where);
+  if (!record.ok()) return record.error();
+  const proto::OperatorOrder& from = record->operator_order();
+  const auto kind = FromProto(from.kind());
+  if (!kind) return Corrupt(where, "an order's kind is unknown");
+  return coordinator::StoredOrder{
+      BatchId(from.batch()),
+      from.participant(),
+      {*kind, from.forced(), from.who(), from.why(), WallTime{from.given_at_ms()}}};
 }
 
 Status Validate(const txn::Decision& decision) {
@@ -341,14 +414,16 @@ Status Validate(const txn::Decision& decision) {
 Status Apply(const coordinator::Completion& completion, txn::Decision& decision) {
   const std::string where = "completion of participant " + std::to_string(completion.participant) +
                             " of batch " + std::to_string(completion.batch.get());
-  if (completion.batch != decision.batch) {
-    return Corrupt(where, "applied to batch " + std::to_string(decision.batch.get()));
-  }
-  if (completion.participant >= decision.participants.size()) {
-    return Corrupt(where, "the decision has only " + std::to_string(decision.participants.size()) +
-                              " participants");
-  }
+  if (Status belongs = CheckBelongs(completion, decision, where); !belongs.ok()) return belongs;
   decision.participants[completion.participant].outcome = completion.outcome;
+  return {};
+}
+
+Status Apply(const coordinator::StoredOrder& order, txn::Decision& decision) {
+  const std::string where = "order about participant " + std::to_string(order.participant) +
+                            " of batch " + std::to_string(order.batch.get());
+  if (Status belongs = CheckBelongs(order, decision, where); !belongs.ok()) return belongs;
+  decision.participants[order.participant].order = order.order;
   return {};
 }
 

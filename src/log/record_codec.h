@@ -56,9 +56,10 @@ struct Forgotten {
   BatchId through;
 };
 
-/// The weight of all decisions kept, see Weight in store.h.
+/// All decisions kept, and their weight: see WeightOf in stored_batch.h.
 struct Kept {
   std::uint64_t bytes = 0;
+  std::uint64_t decisions = 0;
 };
 
 std::string Encode(const txn::Decision& decision);
@@ -69,6 +70,7 @@ std::string Encode(const Identity& identity);
 std::string Encode(const Start& start);
 std::string Encode(const Forgotten& forgotten);
 std::string Encode(const Kept& kept);
+std::string Encode(const coordinator::StoredOrder& order);
 
 /// Reads one record, for each type that Encode takes. RocksDB's checksum tells whether these are
 /// the bytes that were written; this tells whether they make sense. `where` names the record in
@@ -93,6 +95,8 @@ template <>
 Result<Forgotten> Decode(std::string_view bytes, std::string_view where);
 template <>
 Result<Kept> Decode(std::string_view bytes, std::string_view where);
+template <>
+Result<coordinator::StoredOrder> Decode(std::string_view bytes, std::string_view where);
 
 /// Whether a decision may be stored at all: it has members, and each participant is fully named.
 /// Fails with kInternal: only a defect makes another one.
@@ -101,5 +105,7 @@ Status Validate(const txn::Decision& decision);
 /// Puts what a completion says into its decision. Fails with kCorrupt if it belongs to another
 /// batch or names a participant that the decision does not have.
 Status Apply(const coordinator::Completion& completion, txn::Decision& decision);
+/// The same for an operator's order.
+Status Apply(const coordinator::StoredOrder& order, txn::Decision& decision);
 
 }  // namespace lockstep::log

@@ -62,6 +62,11 @@ void RocksDecisionLog::StoreAcknowledgement(BatchId batch, coordinator::Callback
   Enqueue(batch, true, std::move(done));
 }
 
+void RocksDecisionLog::StoreOrder(coordinator::StoredOrder order,
+                                  coordinator::Callback<Status> done) {
+  Enqueue(std::move(order), true, std::move(done));
+}
+
 void RocksDecisionLog::StoreBinding(ClusterName cluster, KafkaClusterId id,
                                     coordinator::Callback<Status> done) {
   Enqueue(log::Binding{std::move(cluster), std::move(id)}, true, std::move(done));
@@ -83,6 +88,8 @@ Result<std::optional<txn::Decision>> RocksDecisionLog::Find(const GlobalTxnId& t
 }
 
 WallTime RocksDecisionLog::Horizon() const { return store_->Horizon(); }
+
+Result<coordinator::LogStats> RocksDecisionLog::Stats() const { return store_->Stats(); }
 
 void RocksDecisionLog::Enqueue(What what, bool urgent, coordinator::Callback<Status> done) {
   {
@@ -146,6 +153,7 @@ Status RocksDecisionLog::Add(const What& what) {
   if (failed_) return {};  // Write tells.
   if (const auto* batch = std::get_if<BatchId>(&what)) return store_->AddAcknowledgement(*batch);
   if (const auto* decision = std::get_if<txn::Decision>(&what)) return store_->Add(*decision);
+  if (const auto* order = std::get_if<coordinator::StoredOrder>(&what)) return store_->Add(*order);
   if (const auto* binding = std::get_if<log::Binding>(&what)) return store_->Add(*binding);
   if (const auto* superseded = std::get_if<Superseded>(&what)) return store_->Add(*superseded);
   return store_->Add(std::get<coordinator::Completion>(what));

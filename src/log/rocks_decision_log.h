@@ -50,6 +50,7 @@ class RocksDecisionLog final : public coordinator::DecisionLog {
   void StoreCompletion(coordinator::Completion completion,
                        coordinator::Callback<Status> done) override;
   void StoreAcknowledgement(BatchId batch, coordinator::Callback<Status> done) override;
+  void StoreOrder(coordinator::StoredOrder order, coordinator::Callback<Status> done) override;
   void StoreBinding(ClusterName cluster, KafkaClusterId id,
                     coordinator::Callback<Status> done) override;
   void StoreSuperseded(std::string why, coordinator::Callback<Status> done) override;
@@ -57,14 +58,15 @@ class RocksDecisionLog final : public coordinator::DecisionLog {
   std::optional<KafkaClusterId> Binding(const ClusterName& cluster) const override;
   Result<std::optional<txn::Decision>> Find(const GlobalTxnId& txn) const override;
   WallTime Horizon() const override;
+  Result<coordinator::LogStats> Stats() const override;
 
  private:
   friend Result<std::unique_ptr<RocksDecisionLog>> Open(const OpenOptions& options);
 
   using SteadyTime = std::chrono::steady_clock::time_point;
   /// An acknowledgement is queued as the number of its batch.
-  using What =
-      std::variant<txn::Decision, coordinator::Completion, BatchId, log::Binding, Superseded>;
+  using What = std::variant<txn::Decision, coordinator::Completion, BatchId,
+                            coordinator::StoredOrder, log::Binding, Superseded>;
   struct Append {
     What what;
     coordinator::Callback<Status> done;

@@ -49,6 +49,7 @@ Status Store::Add(const txn::Decision& decision) {
   // Decided so late that later batches are forgotten already.
   if (decision.batch <= forgotten_.through) left_behind_.emplace(decision.batch, WallTime{});
   kept_.bytes += WeightOf(decision, record.size());
+  ++kept_.decisions;
   kept_changed_ = true;
   return {};
 }
@@ -87,6 +88,16 @@ Status Store::AddAcknowledgement(BatchId batch) {
   return {};
 }
 
+Status Store::Add(const coordinator::StoredOrder& order) {
+  const auto open = open_.find(order.batch);
+  if (open == open_.end() || order.participant >= open->second.outcomes.size() ||
+      open->second.outcomes[order.participant] != txn::ParticipantOutcome::kPending) {
+    return Refused(order.batch, "an order about a participant that is not pending");
+  }
+  batch_.Put(keys::Order(order.batch, order.participant), Encode(order));
+  return {};
+}
+
 Status Store::Add(const log::Binding& binding) {
   if (binding.cluster.get().empty() || binding.kafka_cluster_id.get().empty()) {
     return MakeError(Code::kInternal, "a binding needs a cluster's name and a Kafka cluster id");
@@ -110,6 +121,7 @@ Status Store::Write() {
   if (!status.ok()) return WriteFailed(status);
   batch_.Clear();
   kept_changed_ = false;
+  PublishKept();
   const std::lock_guard lock(bindings_mutex_);
   for (log::Binding& binding : added_bindings_) {
     bindings_[binding.cluster] = std::move(binding.kafka_cluster_id);
@@ -144,6 +156,24 @@ std::optional<KafkaClusterId> Store::Binding(const ClusterName& cluster) const {
   const auto found = bindings_.find(cluster);
   if (found == bindings_.end()) return std::nullopt;
   return found->second;
+}
+
+void Store::PublishKept() {
+  stats_bytes_ = kept_.bytes;
+  stats_decisions_ = kept_.decisions;
+}
+
+Result<coordinator::LogStats> Store::Stats() const {
+  coordinator::LogStats stats{.decisions = stats_decisions_, .kept_bytes = stats_bytes_};
+  std::error_code failed;
+  for (std::filesystem::directory_iterator file(path_, failed), end; !failed && file != end;
+       file.increment(failed)) {
+    std::error_code vanished;  // RocksDB removes files as it goes on.
+    const auto size = file->file_size(vanished);
+    if (!vanished) stats.disk_bytes += size;
+  }
+  if (failed) return FromErrno(path_, "measuring the folder", failed.value());
+  return stats;
 }
 
 /// Batches come in ascending order, nearly always: only a lower one needs to be looked for.

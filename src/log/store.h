@@ -28,8 +28,8 @@ namespace lockstep::log {
 
 /// The database of a decision log: checks what is appended, gathers it, writes it, forgets it.
 ///
-/// Owned by RocksDecisionLog. Writer thread only, except Find, Binding and Horizon, which are
-/// thread-safe, and recovered, which does not change.
+/// Owned by RocksDecisionLog. Writer thread only, except Find, Binding, Horizon and Stats,
+/// which are thread-safe, and recovered, which does not change.
 class Store {
  public:
   /// Opens or makes the log, and gives this start its incarnation, durably. Blocking. The errors
@@ -44,6 +44,7 @@ class Store {
   Status Add(const txn::Decision& decision);
   Status Add(const coordinator::Completion& completion);
   Status AddAcknowledgement(BatchId batch);
+  Status Add(const coordinator::StoredOrder& order);
   Status Add(const Binding& binding);
   Status Add(const Superseded& superseded);
   std::size_t added_bytes() const { return batch_.GetDataSize(); }
@@ -60,6 +61,7 @@ class Store {
   Result<std::optional<txn::Decision>> Find(const GlobalTxnId& txn) const;
   std::optional<KafkaClusterId> Binding(const ClusterName& cluster) const;
   WallTime Horizon() const { return WallTime{horizon_ms_.load()}; }
+  Result<coordinator::LogStats> Stats() const;
 
  private:
   struct OpenBatch {
@@ -82,7 +84,7 @@ class Store {
   Result<std::optional<T>> GetMeta(std::string_view key) const;
   Result<bool> IsStored(BatchId batch) const;
   std::unique_ptr<rocksdb::Iterator> NewIterator() const;
-  void CloseIfSettled(std::map<BatchId, OpenBatch>::iterator open);
+  void PublishKept();
   Error InFolder(const Error& error) const;
   Error WriteFailed(const rocksdb::Status& status) const;
 
@@ -115,6 +117,9 @@ class Store {
   /// settled for long enough. The value tells before when there is no need to look again.
   std::map<BatchId, WallTime> left_behind_;
   std::atomic<std::int64_t> horizon_ms_{0};
+  // Copies of kept_ for Stats.
+  std::atomic<std::uint64_t> stats_bytes_{0};
+  std::atomic<std::uint64_t> stats_decisions_{0};
 
   mutable std::mutex bindings_mutex_;
   std::map<ClusterName, KafkaClusterId> bindings_;  // Guarded by bindings_mutex_.

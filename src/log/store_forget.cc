@@ -52,6 +52,7 @@ Result<bool> Store::ForgetSome() {
   horizon_ms_ = forgotten_.horizon.ms;
   const rocksdb::Status status = db_->Write({}, &round.writes);
   if (!status.ok()) return WriteFailed(status);
+  PublishKept();
   return round.spent();
 }
 
@@ -108,6 +109,7 @@ void Store::Forget(const StoredBatch& batch, ForgetRound& round) {
   }
   forgotten_.horizon = std::max(forgotten_.horizon, LatestBirth(batch.decision));
   kept_.bytes -= std::min(kept_.bytes, batch.weight);
+  kept_.decisions -= std::min<std::uint64_t>(kept_.decisions, 1);
   round.members += batch.decision.members.size();
   round.changed = true;
 }

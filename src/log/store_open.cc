@@ -155,6 +155,7 @@ Status Store::RecoverMeta() {
   const auto kept = GetMeta<Kept>(keys::kKept);
   if (!kept.ok()) return kept.error();
   kept_ = kept->value_or(Kept{});
+  PublishKept();
 
   const auto it = NewIterator();
   it->SeekForPrev(keys::Decision(BatchId(UINT64_MAX)) + "\xff");

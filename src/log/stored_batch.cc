@@ -27,6 +27,12 @@ Status ApplyDetail(std::string_view key, std::string_view value, StoredBatch& ba
   }
   const auto participant = keys::ParticipantOf(key);
   if (!participant) return Misplaced(key);
+  if (keys::IsOrder(key)) {
+    const auto order = Decode<coordinator::StoredOrder>(value, where);
+    if (!order.ok()) return order.error();
+    if (order->participant != *participant) return Misplaced(key);
+    return Apply(*order, batch.decision);
+  }
   const auto completion = Decode<StoredCompletion>(value, where);
   if (!completion.ok()) return completion.error();
   if (completion->completion.participant != *participant) return Misplaced(key);

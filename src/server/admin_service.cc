@@ -4,7 +4,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "server/admin_convert.h"
 #include "server/call.h"
 #include "server/convert.h"
 #include "server/version.h"
@@ -52,6 +59,53 @@ void FillPage(std::vector<InDoubtView> views, const Page& page, v1::ListInDoubtR
   }
 }
 
+// ---- Orphans ------------------------------------------------------------------------------------
+
+/// One ListOrphans: every cluster is asked, side by side. On the executor only.
+struct OrphanSurvey {
+  std::vector<coordinator::Cluster*> clusters;
+  std::vector<std::optional<Result<coordinator::OrphanListing>>> answers;
+  std::size_t missing = 0;
+  std::function<void(const OrphanSurvey&)> answered;
+};
+
+void Ask(const std::shared_ptr<OrphanSurvey>& survey, coordinator::Executor& executor) {
+  for (std::size_t i = 0; i < survey->clusters.size(); ++i) {
+    survey->clusters[i]->ListOrphans(
+        [survey, i, &executor](Result<coordinator::OrphanListing> answer) {
+          executor.Post([survey, i, answer = std::move(answer)] {
+            survey->answers[i] = answer;
+            if (--survey->missing == 0) survey->answered(*survey);
+          });
+        });
+  }
+}
+
+void Fill(const OrphanSurvey& survey, v1::ListOrphansResponse& response) {
+  for (std::size_t i = 0; i < survey.clusters.size(); ++i) {
+    const ClusterName& name = survey.clusters[i]->name();
+    const Result<coordinator::OrphanListing>& answer = *survey.answers[i];
+    if (!answer.ok()) {
+      response.add_problems(name.get() + ": " + answer.error().message);
+      continue;
+    }
+    for (const auto& orphan : answer->orphans) *response.add_orphans() = ToProto(name, orphan);
+    for (const auto& problem : answer->problems) response.add_problems(name.get() + ": " + problem);
+  }
+}
+
+void Fill(const coordinator::DecisionLog& log, const coordinator::LogStats& stats,
+          v1::LogInfoResponse& response) {
+  response.set_log_id(log.recovered().log_id.get());
+  response.set_incarnation(log.recovered().incarnation.get());
+  response.set_decisions(stats.decisions);
+  response.set_kept_bytes(stats.kept_bytes);
+  response.set_disk_bytes(stats.disk_bytes);
+  if (const WallTime horizon = log.Horizon(); horizon.ms > 0) {
+    *response.mutable_horizon_time() = ToProto(horizon);
+  }
+}
+
 }  // namespace
 
 grpc::ServerUnaryReactor* AdminService::ListInDoubt(grpc::CallbackServerContext* context,
@@ -86,6 +140,31 @@ grpc::ServerUnaryReactor* AdminService::RepairMarkers(grpc::CallbackServerContex
   });
 }
 
+grpc::ServerUnaryReactor* AdminService::ResolveTxn(grpc::CallbackServerContext* context,
+                                                   const v1::ResolveTxnRequest* request,
+                                                   v1::ResolveTxnResponse* response) {
+  return Serve(api_, "ResolveTxn", context, [&](const CallPtr& call) -> std::optional<Refused> {
+    auto id = ParseTxnId(request->txn_id());
+    if (!id) return Refused{id.error(), {}};
+    const ClusterName cluster(request->cluster());
+    if (auto unknown = CheckCluster(api_, cluster)) return unknown;
+    auto order = ParseOrder(*request);
+    if (!order) return Refused{order.error(), {}};
+    const std::string what = (order->forced ? "FORCED " : "") + ToString(*order);
+    api_.coordinator.Resolve(
+        *id, cluster, *std::move(order),
+        [call, response, id = *id, cluster, what](const Result<coordinator::TxnView>& view) {
+          spdlog::warn("{} {} on {}: {}", id.get(), what, cluster.get(),
+                       view.ok() ? "taken" : ToString(view.error()));
+          if (!call->Claim()) return;
+          if (!view.ok()) return call->Finish(view.error());
+          *response->mutable_txn() = ToProto(*view);
+          call->Finish({});
+        });
+    return std::nullopt;
+  });
+}
+
 grpc::ServerUnaryReactor* AdminService::AcknowledgeHeuristic(
     grpc::CallbackServerContext* context, const v1::AcknowledgeHeuristicRequest* request,
     v1::AcknowledgeHeuristicResponse*) {
@@ -103,6 +182,129 @@ grpc::ServerUnaryReactor* AdminService::AcknowledgeHeuristic(
                });
 }
 
+grpc::ServerUnaryReactor* AdminService::ListOrphans(grpc::CallbackServerContext* context,
+                                                    const v1::ListOrphansRequest* request,
+                                                    v1::ListOrphansResponse* response) {
+  return Serve(api_, "ListOrphans", context, [&](const CallPtr& call) -> std::optional<Refused> {
+    const ClusterName wanted(request->cluster());
+    if (!wanted.get().empty()) {
+      if (auto unknown = CheckCluster(api_, wanted)) return unknown;
+    }
+    const auto survey = std::make_shared<OrphanSurvey>();
+    for (coordinator::Cluster* cluster : api_.clusters) {
+      if (wanted.get().empty() || cluster->name() == wanted) survey->clusters.push_back(cluster);
+    }
+    survey->answers.resize(survey->clusters.size());
+    survey->missing = survey->clusters.size();
+    survey->answered = [call, response](const OrphanSurvey& done) {
+      if (!call->Claim()) return;
+      Fill(done, *response);
+      call->Finish({});
+    };
+    api_.executor.Post([survey, &executor = api_.executor] { Ask(survey, executor); });
+    return std::nullopt;
+  });
+}
+
+grpc::ServerUnaryReactor* AdminService::EndOrphan(grpc::CallbackServerContext* context,
+                                                  const v1::EndOrphanRequest* request,
+                                                  v1::EndOrphanResponse* response) {
+  return Serve(api_, "EndOrphan", context, [&](const CallPtr& call) -> std::optional<Refused> {
+    auto parsed = ParseEndOrphan(*request);
+    if (!parsed) return Refused{parsed.error(), {}};
+    if (auto unknown = CheckCluster(api_, parsed->cluster)) return unknown;
+    const auto cluster =
+        std::find_if(api_.clusters.begin(), api_.clusters.end(),
+                     [&](const auto* candidate) { return candidate->name() == parsed->cluster; });
+    const auto answered = [call, response,
+                           end = *parsed](const Result<txn::TxnDescription>& description) {
+      spdlog::warn("orphan {} on {}: {} by an operator ({}): {}: {}",
+                   end.orphan.transactional_id.get(), end.cluster.get(),
+                   end.direction == txn::Direction::kCommit ? "COMMIT" : "ABORT", end.who, end.why,
+                   description.ok() ? "done" : ToString(description.error()));
+      if (!call->Claim()) return;
+      if (!description.ok()) return call->Finish(description.error());
+      response->set_kafka_state(std::string(Name(description->state)));
+      call->Finish({});
+    };
+    api_.executor.Post([cluster = *cluster, end = *std::move(parsed), answered] {
+      cluster->EndOrphan(end.orphan, end.direction, answered);
+    });
+    return std::nullopt;
+  });
+}
+
+grpc::ServerUnaryReactor* AdminService::Drain(grpc::CallbackServerContext* context,
+                                              const v1::DrainRequest*,
+                                              v1::DrainResponse* response) {
+  return Serve(api_, "Drain", context, [&](const CallPtr& call) -> std::optional<Refused> {
+    api_.coordinator.SetAdmission(
+        false, [this, call, response](const Result<std::size_t>& open_transactions) {
+          if (open_transactions.ok()) OnAdmission(false);
+          if (!call->Claim()) return;
+          if (!open_transactions.ok()) return call->Finish(open_transactions.error());
+          response->set_open_transactions(*open_transactions);
+          call->Finish({});
+        });
+    return std::nullopt;
+  });
+}
+
+grpc::ServerUnaryReactor* AdminService::Undrain(grpc::CallbackServerContext* context,
+                                                const v1::UndrainRequest*, v1::UndrainResponse*) {
+  return Serve(api_, "Undrain", context, [&](const CallPtr& call) -> std::optional<Refused> {
+    api_.coordinator.SetAdmission(true, [this, call](const Result<std::size_t>& admitted) {
+      if (admitted.ok()) OnAdmission(true);
+      if (call->Claim()) call->Finish(admitted.ok() ? Status() : Status(admitted.error()));
+    });
+    return std::nullopt;
+  });
+}
+
+void AdminService::OnAdmission(bool admit) {
+  if (api_.drained.exchange(!admit) == !admit) return;
+  spdlog::warn(admit ? "an operator lets new transactions in again"
+                     : "drained by an operator: no new transactions");
+  api_.set_serving(admit && !api_.draining);
+}
+
+grpc::ServerUnaryReactor* AdminService::SetLogLevel(grpc::CallbackServerContext* context,
+                                                    const v1::SetLogLevelRequest* request,
+                                                    v1::SetLogLevelResponse* response) {
+  return Serve(api_, "SetLogLevel", context, [&](const CallPtr& call) -> std::optional<Refused> {
+    const auto level = ParseLogLevel(request->level());
+    if (!level) return Refused{level.error(), {}};
+    if (!call->Claim()) return std::nullopt;
+    const auto previous = spdlog::level::to_string_view(spdlog::get_level());
+    response->set_previous(LogLevelOf(std::string(previous.begin(), previous.end())));
+    spdlog::set_level(spdlog::level::from_str(*level));
+    spdlog::warn("an operator set the log level to {}", *level);
+    call->Finish({});
+    return std::nullopt;
+  });
+}
+
+grpc::ServerUnaryReactor* AdminService::LogInfo(grpc::CallbackServerContext* context,
+                                                const v1::LogInfoRequest*,
+                                                v1::LogInfoResponse* response) {
+  return Serve(api_, "LogInfo", context, [&](const CallPtr& call) -> std::optional<Refused> {
+    const auto stats = api_.log.Stats();
+    if (!stats.ok()) return Refused{stats.error(), {}};
+    api_.coordinator.ListInDoubt(
+        [call, response, stats = *stats, &log = api_.log](const std::vector<InDoubtView>& views) {
+          if (!call->Claim()) return;
+          Fill(log, stats, *response);
+          for (const InDoubtView& view : views) {
+            const bool heuristic = view.state == txn::GlobalTxnState::kHeuristic;
+            response->set_pending(response->pending() + (heuristic ? 0 : 1));
+            response->set_heuristic(response->heuristic() + (heuristic ? 1 : 0));
+          }
+          call->Finish({});
+        });
+    return std::nullopt;
+  });
+}
+
 grpc::ServerUnaryReactor* AdminService::GetStatus(grpc::CallbackServerContext* context,
                                                   const v1::GetStatusRequest*,
                                                   v1::GetStatusResponse* response) {
@@ -116,7 +318,7 @@ grpc::ServerUnaryReactor* AdminService::GetStatus(grpc::CallbackServerContext* c
     if (const WallTime horizon = api_.log.Horizon(); horizon.ms > 0) {
       *response->mutable_horizon_time() = ToProto(horizon);
     }
-    response->set_draining(api_.draining);
+    response->set_draining(api_.draining || api_.drained);
     for (const coordinator::Cluster* cluster : api_.clusters) {
       *response->add_clusters() = ToProto(cluster->name(), cluster->status());
     }

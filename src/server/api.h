@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -27,7 +28,10 @@ struct Api {
 
   /// Calls are refused with UNAVAILABLE until the coordinator has started.
   std::atomic<bool> open{false};
-  std::atomic<bool> draining{false};
+  std::atomic<bool> draining{false};  ///< Stopping.
+  std::atomic<bool> drained{false};   ///< By an operator.
+  /// Tells health checks; set by Server.
+  std::function<void(bool)> set_serving;
   /// Calls under way, those whose client has gone included. Shared: what a stopped executor still
   /// holds is dropped after us.
   std::shared_ptr<std::atomic<std::size_t>> calls = std::make_shared<std::atomic<std::size_t>>(0);

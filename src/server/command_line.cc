@@ -25,9 +25,6 @@ std::variant<CommandLine, int> ParseCommandLine(int argc, const char* const* arg
   check->needs(config);
   auto* print = app.add_flag("--print-defaults", options.print_defaults,
                              "Print a configuration with every setting, and exit");
-  auto* dump = app.add_option("--dump-log", options.dump_log,
-                              "Print what the decision log in this folder holds, and exit; it may "
-                              "be in use, and nothing is changed");
   app.add_option("--port-file", options.port_file,
                  "Write the port into this file once it serves (for listen: HOST:0)");
   auto* enable =
@@ -40,7 +37,7 @@ std::variant<CommandLine, int> ParseCommandLine(int argc, const char* const* arg
   auto* list = app.add_flag("--list-failpoints", options.list_failpoints,
                             "Print the names of all failpoints, and exit");
   app.callback([&] {
-    if (config->empty() && print->empty() && list->empty() && dump->empty()) {
+    if (config->empty() && print->empty() && list->empty()) {
       throw CLI::RequiredError("--config");
     }
   });

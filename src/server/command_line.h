@@ -18,7 +18,6 @@ enum ExitCode : int {
 struct CommandLine {
   std::string config;
   std::string port_file;
-  std::string dump_log;  ///< A data folder to print; empty: none.
   bool check_config = false;
   bool print_defaults = false;
   bool list_failpoints = false;

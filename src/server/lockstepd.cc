@@ -19,7 +19,6 @@
 
 #include "base/failpoint.h"
 #include "kafka/cluster.h"
-#include "log/dump.h"
 #include "log/rocks_decision_log.h"
 #include "server/asio_executor.h"
 #include "server/config.h"
@@ -241,13 +240,6 @@ int Serve(const Config& config, const CommandLine& options) {
   return lifecycle.Run(daemon);
 }
 
-int DumpLog(const std::string& folder) {
-  const Status status = log::Dump(folder, std::cout);
-  if (status.ok()) return kExitOk;
-  std::cerr << ToString(status.error()) << "\n";
-  return kExitLogOpen;
-}
-
 int PrintMistakes(const std::vector<ConfigMistake>& mistakes, const std::string& file) {
   for (const ConfigMistake& mistake : mistakes) std::cerr << ToString(mistake, file) << "\n";
   return kExitUsage;
@@ -261,7 +253,6 @@ int RunLockstepd(const CommandLine& options) {
     for (const auto& info : AllFailpoints()) std::cout << info.name << "  " << info.what << "\n";
     return kExitOk;
   }
-  if (!options.dump_log.empty()) return DumpLog(options.dump_log);
   const ConfigResult loaded = LoadConfig(options.config);
   if (const auto* mistakes = std::get_if<std::vector<ConfigMistake>>(&loaded)) {
     return PrintMistakes(*mistakes, options.config);

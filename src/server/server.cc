@@ -54,7 +54,10 @@ void LogFromGrpc(gpr_log_func_args* args) {
 
 class Server::Impl {
  public:
-  explicit Impl(Api& api) : api_(api), coordinator_(api), admin_(api) {}
+  explicit Impl(Api& api) : api_(api), coordinator_(api), admin_(api) {
+    // Called while calls are answered, hence before Shutdown ends.
+    api_.set_serving = [this](bool serving) { SetServing(serving); };
+  }
 
   Status Listen(const Options& options) {
     gpr_set_log_function(LogFromGrpc);

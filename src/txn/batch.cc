@@ -60,19 +60,20 @@ Effects StartAborting(Batch& batch, Refusal why) {
 }
 
 /// The outcome that may be told now, if any. COMMITTED may be told as soon as it is known: were the
-/// completions lost, recovery would find the same. What a later look might not show again, an
-/// aborted or unknowable participant, is told only once it is durable.
+/// completions lost, recovery would find the same. What a later look might not show again (an
+/// aborted or unknowable participant, an operator's declaration) is told only once it is durable.
 std::optional<GlobalTxnState> FinalOutcome(const Batch& batch) {
   bool heuristic = false;
+  bool provable = true;
   bool durable = true;
   for (const BatchParticipant& participant : batch.participants) {
     if (participant.outcome == ParticipantOutcome::kPending) return std::nullopt;
     heuristic |= participant.outcome != ParticipantOutcome::kCommitted;
+    provable &= participant.outcome == ParticipantOutcome::kCommitted && !participant.declared;
     durable &= participant.phase == ParticipantPhase::kReleased;
   }
-  if (!heuristic) return GlobalTxnState::kCommitted;
-  if (!durable) return std::nullopt;
-  return GlobalTxnState::kHeuristic;
+  if (!provable && !durable) return std::nullopt;
+  return heuristic ? GlobalTxnState::kHeuristic : GlobalTxnState::kCommitted;
 }
 
 void AnnounceIfFinal(Batch& batch, Effects& effects) {
@@ -162,6 +163,7 @@ Effects On(Batch& batch, const ParticipantEnded& event) {
   BatchParticipant& participant = batch.participants[event.participant];
   Require(participant.phase == ParticipantPhase::kEnding);
   participant.outcome = event.outcome;
+  participant.declared = event.declared;
   Effects effects;
   if (batch.phase == BatchPhase::kAborting) {
     participant.phase = ParticipantPhase::kReleased;  // Never decided: nothing to make durable.

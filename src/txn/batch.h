@@ -42,6 +42,7 @@ struct BatchParticipant {
   std::optional<PreparedParticipant> prepared;  ///< After a YES.
   MonoTime deadline{};                          ///< After a YES.
   ParticipantOutcome outcome = ParticipantOutcome::kPending;
+  bool declared = false;  ///< The outcome is an operator's word: no broker has proved it.
 };
 
 struct Batch {
@@ -72,6 +73,7 @@ struct DecisionStored {};
 struct ParticipantEnded {
   std::size_t participant = 0;
   ParticipantOutcome outcome = ParticipantOutcome::kPending;
+  bool declared = false;
 };
 /// The outcome of a decided participant is durable.
 struct CompletionStored {

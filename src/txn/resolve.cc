@@ -50,13 +50,20 @@ Effects Failed(Resolution& r, const Error& error) {
   return WaitThen(r, r.phase);
 }
 
+Direction DirectionOf(const Resolution& r) {
+  if (!r.order) return Direction::kCommit;
+  const bool abort =
+      r.order->kind == OrderKind::kAbort || r.order->kind == OrderKind::kDeclareAborted;
+  return abort ? Direction::kAbort : Direction::kCommit;
+}
+
 Effects Enter(Resolution& r, ResolvePhase phase) {
   r.phase = phase;
   switch (phase) {
     case ResolvePhase::kDescribing:
       return {AskDescribe{}};
     case ResolvePhase::kEnding:
-      return {SendEndTxn{}};
+      return {SendEndTxn{DirectionOf(r)}};
     case ResolvePhase::kReadingMarkers:
       return {ReadMarkers{}};
     case ResolvePhase::kCheckingMarkers:
@@ -88,9 +95,11 @@ Effects On(Resolution& r, const Described& event) {
     case Verdict::kCommitted:
       return CommittedByBrokersWord(r);
     case Verdict::kAborted:
-      return ConcludeWith(r, ParticipantOutcome::kAborted,
-                          "the broker aborted the transaction after COMMIT was decided (state " +
-                              std::string(Name(event.answer->state)) + ")");
+      return ConcludeWith(
+          r, ParticipantOutcome::kAborted,
+          "the broker aborted the transaction after COMMIT was decided (state " +
+              std::string(Name(event.answer->state)) + ")" +
+              (DirectionOf(r) == Direction::kAbort ? "; " + ToString(*r.order) : ""));
     case Verdict::kOngoing:
       return Enter(r, ResolvePhase::kEnding);
     case Verdict::kAskAgain:
@@ -148,6 +157,28 @@ Effects On(Resolution& r, const MarkersChecked& event) {
 Effects On(Resolution& r, const WaitOver&) {
   Require(r.phase == ResolvePhase::kWaiting);
   return Enter(r, r.resume);
+}
+
+Effects On(Resolution& r, const OrderGiven& event) {
+  if (r.phase == ResolvePhase::kConcluded) return {};
+  r.order = event.order;
+  r.attempt = 0;
+  if (r.phase != ResolvePhase::kWaiting) return {};  // The answer that is on its way comes first.
+  return DeclaredOutcome(r.order->kind) ? Effects{} : Enter(r, r.resume);
+}
+
+/// A declaration ends the loop where it would wait.
+bool EndsByDeclaration(const Resolution& r) {
+  return r.phase == ResolvePhase::kWaiting && r.order && DeclaredOutcome(r.order->kind);
+}
+
+Effects ConcludeAsDeclared(Resolution& r) {
+  // The broker has said that it is committed: only its markers are not seen.
+  const bool committed = r.resume == ResolvePhase::kCheckingMarkers;
+  r.declared = !committed;
+  return ConcludeWith(r,
+                      committed ? ParticipantOutcome::kCommitted : *DeclaredOutcome(r.order->kind),
+                      ToString(*r.order));
 }
 
 }  // namespace
@@ -217,7 +248,8 @@ std::vector<ResolveEffect> StartFromCommitted(Resolution& resolution) {
 }
 
 std::vector<ResolveEffect> Step(Resolution& resolution, const ResolveEvent& event) {
-  return std::visit([&](const auto& e) { return On(resolution, e); }, event);
+  Effects effects = std::visit([&](const auto& e) { return On(resolution, e); }, event);
+  return EndsByDeclaration(resolution) ? ConcludeAsDeclared(resolution) : effects;
 }
 
 }  // namespace lockstep::txn

@@ -81,6 +81,8 @@ struct Resolution {
   ParticipantOutcome outcome = ParticipantOutcome::kPending;
   std::string problem;  ///< Why it is still in doubt, for people; empty while all goes well.
   std::vector<TopicPartition> hanging;  ///< Partitions whose markers are late, or lost.
+  std::optional<OperatorOrder> order;   ///< The latest; also set before the start, after a crash.
+  bool declared = false;                ///< Concluded by a declaration: no broker proved it.
 };
 
 struct Described {
@@ -98,10 +100,20 @@ struct MarkersChecked {
   Result<std::vector<TopicPartition>> hanging;
 };
 struct WaitOver {};
-using ResolveEvent = std::variant<Described, EndTxnAnswered, MarkersRead, MarkersChecked, WaitOver>;
+/// An operator's order, durable. It takes effect once no answer is on its way, so that nothing is
+/// ever asked of a broker beside it. A declaration ends the loop where it would wait; until then
+/// brokers are still asked, and what they prove wins. In kWaiting the wait is over with it.
+struct OrderGiven {
+  OperatorOrder order;
+};
+using ResolveEvent =
+    std::variant<Described, EndTxnAnswered, MarkersRead, MarkersChecked, WaitOver, OrderGiven>;
 
 struct AskDescribe {};
-struct SendEndTxn {};  ///< EndTxn(commit) with the participant's own name and protocol.
+/// EndTxn with the participant's own name and protocol. kCommit, unless an operator said otherwise.
+struct SendEndTxn {
+  Direction direction = Direction::kCommit;
+};
 struct ReadMarkers {};
 struct CheckMarkers {};
 struct Wait {

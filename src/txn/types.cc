@@ -92,6 +92,41 @@ std::string_view Name(AbortReason reason) {
   std::abort();
 }
 
+std::string_view Name(OrderKind kind) {
+  switch (kind) {
+    case OrderKind::kCommit:
+      return "COMMIT";
+    case OrderKind::kAbort:
+      return "ABORT";
+    case OrderKind::kDeclareCommitted:
+      return "DECLARE_COMMITTED";
+    case OrderKind::kDeclareAborted:
+      return "DECLARE_ABORTED";
+    case OrderKind::kDeclareUnknown:
+      return "DECLARE_UNKNOWN";
+  }
+  std::abort();
+}
+
+std::string ToString(const OperatorOrder& order) {
+  return std::string(Name(order.kind)) + " by an operator (" + order.who + "): " + order.why;
+}
+
+std::optional<ParticipantOutcome> DeclaredOutcome(OrderKind kind) {
+  switch (kind) {
+    case OrderKind::kCommit:
+    case OrderKind::kAbort:
+      return std::nullopt;
+    case OrderKind::kDeclareCommitted:
+      return ParticipantOutcome::kCommitted;
+    case OrderKind::kDeclareAborted:
+      return ParticipantOutcome::kAborted;
+    case OrderKind::kDeclareUnknown:
+      return ParticipantOutcome::kUnknown;
+  }
+  std::abort();
+}
+
 bool Decision::complete() const {
   return std::none_of(participants.begin(), participants.end(), [](const auto& participant) {
     return participant.outcome == ParticipantOutcome::kPending;

@@ -168,9 +168,34 @@ struct Vote {
 
 // ---- What the log keeps -------------------------------------------------------------------------
 
+/// What an operator may say of a decided participant whose outcome is pending. An order changes
+/// what the resolution does next; what a broker proves still wins.
+enum class OrderKind : std::uint8_t {
+  kCommit,            ///< Have the broker commit it, as decided; takes an earlier kAbort back.
+  kAbort,             ///< Against the decision: have the broker abort it.
+  kDeclareCommitted,  ///< No broker is left to ask: take it for committed.
+  kDeclareAborted,    ///< The same, for aborted.
+  kDeclareUnknown,    ///< The same, for not to be known.
+};
+std::string_view Name(OrderKind kind);
+
+struct OperatorOrder {
+  OrderKind kind = OrderKind::kCommit;
+  bool forced = false;
+  std::string who;
+  std::string why;
+  WallTime given_at;
+  friend bool operator==(const OperatorOrder&, const OperatorOrder&) = default;
+};
+/// "ABORT by an operator (ann): the topic was restored from a backup".
+std::string ToString(const OperatorOrder& order);
+/// The outcome that an order declares; none for those that a broker is to carry out.
+std::optional<ParticipantOutcome> DeclaredOutcome(OrderKind kind);
+
 struct DecidedParticipant {
   PreparedParticipant prepared;
   ParticipantOutcome outcome = ParticipantOutcome::kPending;
+  std::optional<OperatorOrder> order;  ///< The latest, if any.
   friend bool operator==(const DecidedParticipant&, const DecidedParticipant&) = default;
 };
 

@@ -257,7 +257,8 @@ void SimCluster::Describe(const txn::ParticipantName& name,
              });
 }
 
-void SimCluster::EndTxnCommit(const txn::ParticipantName& name, Callback<Status> done) {
+void SimCluster::EndTxn(const txn::ParticipantName& name, txn::Direction direction,
+                        Callback<Status> done) {
   if (name.kafka_cluster_id != kafka_cluster_id_) {
     world_.scheduler.After(milliseconds(1), life_, [done] { done(OtherCluster()); });
     return;
@@ -265,9 +266,11 @@ void SimCluster::EndTxnCommit(const txn::ParticipantName& name, Callback<Status>
   const std::string id = name.transactional_id.get();
   Touch(id);
   const Producer producer{name.producer_id.get(), name.producer_epoch.get()};
+  const bool commit = direction == txn::Direction::kCommit;
   broker_.Call<ProducerAnswer>(
-      SimBroker::Sender::kWire, "EndTxn(" + id + ") v4 commit", life_, kRequestTimeout,
-      [id, producer](FakeKafka& kafka) { return kafka.EndTxn(4, id, producer, true); },
+      SimBroker::Sender::kWire, "EndTxn(" + id + ") v4 " + (commit ? "commit" : "abort"), life_,
+      kRequestTimeout,
+      [id, producer, commit](FakeKafka& kafka) { return kafka.EndTxn(4, id, producer, commit); },
       [done](std::optional<ProducerAnswer> answer) {
         if (!answer) return done(NoAnswer());
         if (answer->error != KafkaError::kNone) return done(Refused(answer->error));
@@ -340,6 +343,13 @@ void SimCluster::RepairMarkers(const txn::PreparedParticipant& participant,
         if (*error != KafkaError::kNone) return done(Refused(*error));
         done({});
       });
+}
+
+void SimCluster::ListOrphans(Callback<Result<coordinator::OrphanListing>>) { std::abort(); }
+
+void SimCluster::EndOrphan(coordinator::Orphan, txn::Direction,
+                           Callback<Result<txn::TxnDescription>>) {
+  std::abort();
 }
 
 }  // namespace lockstep::sim

@@ -55,7 +55,8 @@ class SimCluster final : public coordinator::Cluster {
   std::unique_ptr<coordinator::Participant> NewParticipant() override;
   void Describe(const txn::ParticipantName& name,
                 coordinator::Callback<Result<txn::TxnDescription>> done) override;
-  void EndTxnCommit(const txn::ParticipantName& name, coordinator::Callback<Status> done) override;
+  void EndTxn(const txn::ParticipantName& name, txn::Direction direction,
+              coordinator::Callback<Status> done) override;
   void ReadMarkers(const txn::PreparedParticipant& participant,
                    coordinator::Callback<Result<std::vector<txn::MarkerFound>>> done) override;
   void CheckMarkers(const txn::PreparedParticipant& participant,
@@ -63,6 +64,10 @@ class SimCluster final : public coordinator::Cluster {
   void RepairMarkers(const txn::PreparedParticipant& participant,
                      std::vector<txn::TopicPartition> partitions,
                      coordinator::Callback<Status> done) override;
+  /// There is one log: nobody asks for orphans.
+  void ListOrphans(coordinator::Callback<Result<coordinator::OrphanListing>>) override;
+  void EndOrphan(coordinator::Orphan orphan, txn::Direction direction,
+                 coordinator::Callback<Result<txn::TxnDescription>> done) override;
 
   // ---- For participants
   // --------------------------------------------------------------------------

@@ -120,6 +120,8 @@ void SimLog::ReadRecord(Type type, std::string_view payload) {
     case Type::kAcknowledgement:
       decisions_.at(MustDecode<log::Acknowledgement>(payload).batch).acknowledged = true;
       return;
+    case Type::kOrder:
+      return ApplyOrder(MustDecode<coordinator::StoredOrder>(payload));
     case Type::kBinding: {
       const auto binding = MustDecode<log::Binding>(payload);
       bindings_[binding.cluster] = binding.kafka_cluster_id;
@@ -209,6 +211,13 @@ void SimLog::StoreAcknowledgement(BatchId batch, coordinator::Callback<Status> d
   Sync();
 }
 
+void SimLog::StoreOrder(coordinator::StoredOrder order, coordinator::Callback<Status> done) {
+  const std::string payload = log::Encode(order);
+  Append(
+      Type::kOrder, payload, [this, order] { ApplyOrder(order); }, std::move(done));
+  Sync();
+}
+
 void SimLog::StoreBinding(ClusterName cluster, KafkaClusterId id,
                           coordinator::Callback<Status> done) {
   Append(
@@ -265,6 +274,11 @@ void SimLog::ApplyDecision(const txn::Decision& decision) {
 
 void SimLog::ApplyCompletion(const coordinator::Completion& completion) {
   const Status status = log::Apply(completion, decisions_.at(completion.batch));
+  if (!status.ok()) throw std::runtime_error(status.error().message);
+}
+
+void SimLog::ApplyOrder(const coordinator::StoredOrder& order) {
+  const Status status = log::Apply(order, decisions_.at(order.batch));
   if (!status.ok()) throw std::runtime_error(status.error().message);
 }
 

@@ -40,6 +40,7 @@ class SimLog final : public coordinator::DecisionLog {
   void StoreCompletion(coordinator::Completion completion,
                        coordinator::Callback<Status> done) override;
   void StoreAcknowledgement(BatchId batch, coordinator::Callback<Status> done) override;
+  void StoreOrder(coordinator::StoredOrder order, coordinator::Callback<Status> done) override;
   void StoreBinding(ClusterName cluster, KafkaClusterId id,
                     coordinator::Callback<Status> done) override;
   /// Never called: there is one copy of the log.
@@ -47,6 +48,7 @@ class SimLog final : public coordinator::DecisionLog {
   std::optional<KafkaClusterId> Binding(const ClusterName& cluster) const override;
   Result<std::optional<txn::Decision>> Find(const GlobalTxnId& txn) const override;
   WallTime Horizon() const override { return horizon_; }
+  Result<coordinator::LogStats> Stats() const override { return coordinator::LogStats{}; }
 
   /// No syncs fail or are slow from now on.
   void CalmDown() { calm_ = true; }
@@ -58,6 +60,7 @@ class SimLog final : public coordinator::DecisionLog {
     kDecision = 'd',
     kCompletion = 'c',
     kAcknowledgement = 'a',
+    kOrder = 'o',
     kBinding = 'b',
     kForgotten = 'f',
   };
@@ -79,6 +82,7 @@ class SimLog final : public coordinator::DecisionLog {
   void Fail();
   void ApplyDecision(const txn::Decision& decision);
   void ApplyCompletion(const coordinator::Completion& completion);
+  void ApplyOrder(const coordinator::StoredOrder& order);
   void ApplyForgotten(const log::Forgotten& forgotten);
 
   SimDisk& disk_;

@@ -172,8 +172,8 @@ void World::Quiesce() {
            [&] { return settled_ && scheduler_.now() > calm_until; });
 }
 
-/// The operator: looks every second, has missing markers written, acknowledges, asks about the
-/// past.
+/// The operator: looks every second, has missing markers written, orders COMMIT again where it
+/// takes long, acknowledges, asks about the past.
 void World::Operate() {
   settled_ = false;
   scheduler_.After(seconds(1), [this] { Operate(); });
@@ -199,6 +199,10 @@ void World::LookAfter(const coordinator::InDoubtView& view) {
   }
   settled_ = false;
   for (const coordinator::BranchView& branch : view.branches) {
+    if (branch.outcome == txn::ParticipantOutcome::kPending && random_.Chance(0.1)) {
+      const txn::OperatorOrder order{txn::OrderKind::kCommit, false, "sim", "impatient", {}};
+      coordinator.Resolve(view.members.front(), branch.cluster, order, [](const auto&) {});
+    }
     if (branch.missing_markers.empty()) continue;
     coordinator.RepairMarkers(view.members.front(), branch.cluster, [](const Status&) {});
   }

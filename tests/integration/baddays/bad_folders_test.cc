@@ -100,9 +100,9 @@ TEST_F(BadFoldersTest, EachIsRefusedByNameAndTheDecisionSurvives) {
   Write(wal, damaged);
   EXPECT_THAT(Refused(daemon, 3), AllOf(HasSubstr("decision log '" + folder + "' is damaged: "),
                                         HasSubstr("keep the folder as it is"),
-                                        HasSubstr("'lockstepd --dump-log " + folder + "'")));
-  const testing::Ran dump = testing::RunProgram({LOCKSTEPD_BINARY, "--dump-log", folder});
-  EXPECT_EQ(dump.exit_code, 3);
+                                        HasSubstr("'lockstepctl log dump " + folder + "'")));
+  const testing::Ran dump = testing::RunProgram({LOCKSTEPCTL_BINARY, "log", "dump", folder});
+  EXPECT_EQ(dump.exit_code, 1);
   EXPECT_THAT(dump.out, HasSubstr("damaged"));
   EXPECT_TRUE(Read(wal) == damaged) << "a refused start changed it";
   Write(wal, sound);  // The disk's own copy, put back.

@@ -118,7 +118,7 @@ TEST_P(FaultsTest, ACommitWithoutAnyAnswerIsUncertainAndTheIdIsLeftAlone) {
   // M17: nothing but a decision ends it from here.
   EXPECT_EQ(Describe(prepared.name).state, KafkaTxnState::kOngoing);
   const Status ended = process_->Ask<Status>([&](const std::function<void(Status)>& done) {
-    cluster_->EndTxnCommit(prepared.name, done);
+    cluster_->EndTxn(prepared.name, txn::Direction::kCommit, done);
   });
   EXPECT_TRUE(ended.ok()) << ToString(ended.error());
   EXPECT_TRUE(BecomesState(prepared.name, KafkaTxnState::kCompleteCommit));
@@ -235,7 +235,7 @@ TEST_P(FaultsTest, ABrokerThatDiesAndComesBackFindsTheTransactionPrepared) {
   EXPECT_TRUE(Eventually([&] {
     return process_
         ->Ask<Status>([&](const std::function<void(Status)>& done) {
-          cluster_->EndTxnCommit(prepared.name, done);
+          cluster_->EndTxn(prepared.name, txn::Direction::kCommit, done);
         })
         .ok();
   }));

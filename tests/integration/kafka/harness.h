@@ -70,9 +70,13 @@ class FakeDecisionLog : public coordinator::DecisionLog {
     std::abort();
   }
   void StoreAcknowledgement(BatchId, coordinator::Callback<Status>) override { std::abort(); }
+  void StoreOrder(coordinator::StoredOrder, coordinator::Callback<Status>) override {
+    std::abort();
+  }
   void StoreSuperseded(std::string, coordinator::Callback<Status>) override { std::abort(); }
   Result<std::optional<txn::Decision>> Find(const GlobalTxnId&) const override { std::abort(); }
   WallTime Horizon() const override { return {}; }
+  Result<coordinator::LogStats> Stats() const override { std::abort(); }
 
  private:
   mutable std::mutex mutex_;

@@ -304,7 +304,7 @@ TEST_P(LanesTest, AnEndTxnOfOursByWireMakesTheLaneUnclean) {
   ASSERT_TRUE(branch->Commit().ok());
   const auto end = [&] {
     return process_->Ask<Status>([&](const std::function<void(Status)>& done) {
-      cluster_->EndTxnCommit(prepared.name, done);
+      cluster_->EndTxn(prepared.name, txn::Direction::kCommit, done);
     });
   };
   // PrepareCommit answers CONCURRENT_TRANSACTIONS, CompleteCommit answers NONE.

@@ -122,7 +122,7 @@ TEST_F(LockstepdTest, ACrashBetweenTheTwoCommitsIsHealedByTheNextStart) {
   EXPECT_THAT(cut_off.err, HasSubstr("ask again"));
   ASSERT_TRUE(daemon.AwaitEnd(20s).has_value());
 
-  const auto dump = RunBinary({"--dump-log", daemon.data_dir()});
+  const Ran dump = Ctl(daemon, {"log", "dump", daemon.data_dir()});
   EXPECT_EQ(dump.exit_code, 0);
   EXPECT_THAT(dump.out, HasSubstr(txn.id()));
 

@@ -157,6 +157,16 @@ TEST(BatchTest, HeuristicIsToldOnlyOnceItIsDurable) {
   }
 }
 
+TEST(BatchTest, WhatAnOperatorDeclaredCommittedIsToldOnlyOnceItIsDurable) {
+  Batch batch = Decided();
+  Step(batch, ParticipantEnded{0, ParticipantOutcome::kCommitted});
+  const ParticipantEnded declared{1, ParticipantOutcome::kCommitted, true};
+  EXPECT_EQ(Count<AnnounceOutcome>(Step(batch, declared)), 0);
+  EXPECT_EQ(Count<AnnounceOutcome>(Step(batch, CompletionStored{1})), 0);
+  const auto effects = Step(batch, CompletionStored{0});
+  EXPECT_EQ(Only<AnnounceOutcome>(effects).outcome, GlobalTxnState::kCommitted);
+}
+
 TEST(BatchTest, ReadOnlyParticipantsAreNotEndedAndNotInTheDecision) {
   Batch batch = NewBatch(BatchId(1), {ClusterName("a"), ClusterName("b"), ClusterName("c")});
   Step(batch, Arrives(0, Yes("a")));

@@ -175,5 +175,120 @@ TEST(ResolveTest, AnAbortedParticipantIsSaidAloud) {
   EXPECT_NE(r.problem.find("CompleteAbort"), std::string::npos);
 }
 
+// ---- An operator's word
+// --------------------------------------------------------------------------
+
+OrderGiven Order(OrderKind kind) {
+  return OrderGiven{OperatorOrder{kind, true, "ann", "the disk burnt", WallTime{5}}};
+}
+
+Direction DirectionOf(const std::vector<ResolveEffect>& effects) {
+  return std::get<SendEndTxn>(effects.at(0)).direction;
+}
+
+TEST(OrderTest, CommitEndsTheWaitAndAsksAgain) {
+  Resolution r = NewResolution();
+  StartFromUnknown(r);
+  ASSERT_TRUE(Is<Wait>(Step(r, Described{Unavailable()})));
+  ASSERT_TRUE(Is<AskDescribe>(Step(r, Order(OrderKind::kCommit))));
+  EXPECT_EQ(DirectionOf(Step(r, Described{Shows(KafkaTxnState::kOngoing)})), Direction::kCommit);
+}
+
+TEST(OrderTest, AbortIsSentOnlyToWhatIsOpenUnderOurName) {
+  Resolution r = NewResolution();
+  StartFromUnknown(r);
+  Step(r, Described{Unavailable()});
+  ASSERT_TRUE(Is<AskDescribe>(Step(r, Order(OrderKind::kAbort))));
+  EXPECT_EQ(DirectionOf(Step(r, Described{Shows(KafkaTxnState::kOngoing)})), Direction::kAbort);
+  Step(r, EndTxnAnswered{Status()});
+  ASSERT_TRUE(Is<Conclude>(Step(r, Described{Shows(KafkaTxnState::kCompleteAbort)})));
+  EXPECT_EQ(r.outcome, ParticipantOutcome::kAborted);
+  EXPECT_NE(r.problem.find("ann"), std::string::npos) << r.problem;
+}
+
+TEST(OrderTest, AbortComesTooLateForWhatTheBrokerCommitted) {
+  Resolution r = NewResolution();
+  StartFromUnknown(r);
+  EXPECT_TRUE(Step(r, Order(OrderKind::kAbort)).empty())
+      << "an answer is on its way: it comes first";
+  ASSERT_TRUE(Is<Conclude>(Step(r, Described{Shows(KafkaTxnState::kCompleteCommit)})));
+  EXPECT_EQ(r.outcome, ParticipantOutcome::kCommitted);
+}
+
+TEST(OrderTest, NothingIsSentBesideAnEndTxnThatIsNotAnswered) {
+  Resolution r = NewResolution();
+  StartFromUnknown(r);
+  EXPECT_EQ(DirectionOf(Step(r, Described{Shows(KafkaTxnState::kOngoing)})), Direction::kCommit);
+  EXPECT_TRUE(Step(r, Order(OrderKind::kAbort)).empty());
+  ASSERT_TRUE(Is<AskDescribe>(Step(r, EndTxnAnswered{Status()})));
+  EXPECT_EQ(DirectionOf(Step(r, Described{Shows(KafkaTxnState::kOngoing)})), Direction::kAbort);
+}
+
+TEST(OrderTest, CommitTakesAbortBack) {
+  Resolution r = NewResolution();
+  StartFromUnknown(r);
+  Step(r, Order(OrderKind::kAbort));
+  Step(r, Order(OrderKind::kCommit));
+  EXPECT_EQ(DirectionOf(Step(r, Described{Shows(KafkaTxnState::kOngoing)})), Direction::kCommit);
+}
+
+TEST(OrderTest, ADeclarationEndsTheWait) {
+  const std::vector<std::pair<OrderKind, ParticipantOutcome>> cases = {
+      {OrderKind::kDeclareCommitted, ParticipantOutcome::kCommitted},
+      {OrderKind::kDeclareAborted, ParticipantOutcome::kAborted},
+      {OrderKind::kDeclareUnknown, ParticipantOutcome::kUnknown}};
+  for (const auto& [kind, outcome] : cases) {
+    Resolution waiting = NewResolution();
+    StartFromUnknown(waiting);
+    Step(waiting, Described{Unavailable()});
+    ASSERT_TRUE(Is<Conclude>(Step(waiting, Order(kind))));
+    EXPECT_EQ(waiting.outcome, outcome);
+    EXPECT_TRUE(waiting.declared);
+    EXPECT_NE(waiting.problem.find("ann"), std::string::npos) << waiting.problem;
+    EXPECT_TRUE(Step(waiting, Order(kind)).empty()) << "it is concluded";
+
+    Resolution asking = NewResolution();
+    StartFromUnknown(asking);
+    ASSERT_TRUE(Step(asking, Order(kind)).empty());
+    EXPECT_EQ(asking.outcome, ParticipantOutcome::kPending);
+    ASSERT_TRUE(Is<Conclude>(Step(asking, Described{Unavailable()})));
+    EXPECT_EQ(asking.outcome, outcome);
+  }
+}
+
+TEST(OrderTest, WhatABrokerProvesWinsOverADeclaration) {
+  Resolution r = NewResolution();
+  StartFromUnknown(r);
+  Step(r, Order(OrderKind::kDeclareAborted));
+  ASSERT_TRUE(Is<Conclude>(Step(r, Described{Shows(KafkaTxnState::kCompleteCommit)})));
+  EXPECT_EQ(r.outcome, ParticipantOutcome::kCommitted);
+  EXPECT_FALSE(r.declared);
+}
+
+TEST(OrderTest, ABrokerThatAnswersMakesADeclarationTrue) {
+  for (const auto& [kind, direction] : {std::pair{OrderKind::kDeclareCommitted, Direction::kCommit},
+                                        std::pair{OrderKind::kDeclareAborted, Direction::kAbort}}) {
+    Resolution r = NewResolution();
+    StartFromUnknown(r);
+    Step(r, Order(kind));
+    EXPECT_EQ(DirectionOf(Step(r, Described{Shows(KafkaTxnState::kOngoing)})), direction);
+  }
+}
+
+TEST(OrderTest, WithOnlyMarkersMissingItIsCommittedWhateverIsDeclared) {
+  Resolution r = NewResolution(true);
+  StartFromCommitted(r);
+  Step(r, MarkersChecked{Unavailable()});
+  ASSERT_TRUE(Is<Conclude>(Step(r, Order(OrderKind::kDeclareUnknown))));
+  EXPECT_EQ(r.outcome, ParticipantOutcome::kCommitted);
+}
+
+TEST(OrderTest, AnOrderOfAnEarlierLifeIsObeyed) {
+  Resolution r = NewResolution();
+  r.order = Order(OrderKind::kAbort).order;
+  StartFromUnknown(r);
+  EXPECT_EQ(DirectionOf(Step(r, Described{Shows(KafkaTxnState::kOngoing)})), Direction::kAbort);
+}
+
 }  // namespace
 }  // namespace lockstep::txn

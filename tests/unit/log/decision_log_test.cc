@@ -145,6 +145,52 @@ TEST_F(DecisionLogTest, AHeuristicOutcomeIsShownUntilAcknowledged) {
   EXPECT_TRUE(log_->Find(TxnOf(1))->value().acknowledged);
 }
 
+TEST_F(DecisionLogTest, AnOperatorsOrderSurvivesTheLossOfPowerAndTheLatestCounts) {
+  Open();
+  ASSERT_TRUE(StoreNow(*log_, DecisionOf(1)).ok());
+  const txn::OperatorOrder first{txn::OrderKind::kAbort, true, "ann", "why", WallTime{5}};
+  const txn::OperatorOrder second{txn::OrderKind::kDeclareUnknown, false, "bob", "gone",
+                                  WallTime{6}};
+  Answers answers;
+  log_->StoreOrder({BatchId(1), 1, first}, answers.Expect(1));
+  log_->StoreOrder({BatchId(1), 1, second}, answers.Expect(2));
+  answers.Wait(2);
+  Crash();
+  Open();
+  ASSERT_EQ(log_->recovered().incomplete.size(), 1u);
+  const auto& participants = log_->recovered().incomplete[0].participants;
+  EXPECT_EQ(participants[0].order, std::nullopt);
+  EXPECT_EQ(participants[1].order, second);
+  EXPECT_EQ((*log_->Find(TxnOf(1)))->participants[1].order, second);
+
+  // Only where the outcome is pending is there anything to order.
+  ASSERT_TRUE(CompleteNow(*log_, 1, 1, ParticipantOutcome::kUnknown).ok());
+  Answers refused;
+  log_->StoreOrder({BatchId(1), 1, first}, refused.Expect(1));
+  log_->StoreOrder({BatchId(1), 2, first}, refused.Expect(2));
+  log_->StoreOrder({BatchId(9), 0, first}, refused.Expect(3));
+  refused.Wait(3);
+  for (const std::uint64_t id : {1u, 2u, 3u}) {
+    EXPECT_EQ(refused.Of(id)->error().code, Code::kInternal);
+    EXPECT_EQ(refused.Of(id)->error().effect, Effect::kNone);
+  }
+  EXPECT_TRUE(StoreNow(*log_, DecisionOf(2)).ok()) << "the log is unharmed";
+}
+
+TEST_F(DecisionLogTest, StatsCountWhatIsKeptAlsoAfterAStart) {
+  Open();
+  EXPECT_EQ(log_->Stats()->decisions, 0u);
+  ASSERT_TRUE(StoreNow(*log_, DecisionOf(1)).ok());
+  ASSERT_TRUE(StoreNow(*log_, DecisionOf(2)).ok());
+  const auto before = *log_->Stats();
+  EXPECT_EQ(before.decisions, 2u);
+  EXPECT_GT(before.kept_bytes, 200u);
+  EXPECT_GT(before.disk_bytes, before.kept_bytes);
+  Reopen();
+  EXPECT_EQ(log_->Stats()->decisions, 2u);
+  EXPECT_EQ(log_->Stats()->kept_bytes, before.kept_bytes);
+}
+
 TEST_F(DecisionLogTest, ADecisionWithoutParticipantsIsCompleteAtOnce) {
   Open();
   ASSERT_TRUE(StoreNow(*log_, DecisionOf(1, 0)).ok());

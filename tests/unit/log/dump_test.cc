@@ -39,7 +39,10 @@ TEST_F(DumpTest, ShowsEverythingBesideTheOpenLog) {
   ASSERT_TRUE(CompleteNow(*log, 7, 1, txn::ParticipantOutcome::kAborted).ok());
   Answers answers;
   log->StoreBinding(ClusterName("c0"), KafkaClusterId("kafka-of-c0"), answers.Expect(1));
-  answers.Wait(1);
+  log->StoreOrder(
+      {BatchId(7), 0, {txn::OrderKind::kAbort, true, "ann", "bad\x1b", clock_.WallNow()}},
+      answers.Expect(2));
+  answers.Wait(2);
 
   const std::string log_id = log->recovered().log_id.get();
   EXPECT_EQ(
@@ -47,7 +50,7 @@ TEST_F(DumpTest, ShowsEverythingBesideTheOpenLog) {
       "log id " + log_id +
           ", made 2023-11-14T22:13:20.000Z\n"
           "incarnation 1, started 2023-11-14T22:13:20.000Z\n"
-          "kept 378 bytes\n"
+          "kept 1 decisions, 378 bytes\n"
           "cluster c0 is Kafka cluster kafka-of-c0\n"
           "batch 7 COMMITTING, decided 2023-11-14T22:13:20.000Z, last change "
           "2023-11-14T22:13:20.000Z\n"
@@ -55,6 +58,7 @@ TEST_F(DumpTest, ShowsEverythingBesideTheOpenLog) {
           "  transaction odd\\x1b[2Jname\n"
           "  cluster c0 (kafka-of-c0) PENDING: transactional.id lane-c0, producer 4000 epoch 3, "
           "EndTxn v0-4, began 2023-11-14T22:13:20.123Z, deadline 2023-11-14T22:28:20.000Z\n"
+          "    2023-11-14T22:13:20.000Z, forced: ABORT by an operator (ann): bad\\x1b\n"
           "    marker in orders-0 from offset 70\n"
           "  cluster c1 (kafka-of-c1) ABORTED: transactional.id lane-c1, producer 4001 epoch 3, "
           "EndTxn v5, began 2023-11-14T22:13:20.123Z, deadline 2023-11-14T22:28:20.000Z\n"

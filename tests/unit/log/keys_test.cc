@@ -24,6 +24,9 @@ TEST(Keys, ABatchStandsTogetherBehindItsDecision) {
   EXPECT_LT(Decision(batch), Acknowledgement(batch));
   EXPECT_LT(Acknowledgement(batch), Completion(batch, 0));
   EXPECT_LT(Completion(batch, 0), Completion(batch, 256));
+  EXPECT_LT(Completion(batch, ~0u), Order(batch, 0));
+  EXPECT_LT(Order(batch, 256), Decision(BatchId(8)));
+  EXPECT_TRUE(Order(batch, 1).starts_with(Decision(batch)));
   EXPECT_TRUE(Acknowledgement(batch).starts_with(Decision(batch)));
   EXPECT_TRUE(Completion(batch, 1).starts_with(Decision(batch)));
 }
@@ -38,6 +41,7 @@ TEST(Keys, WhatIsWrittenIsReadBack) {
     EXPECT_EQ(ParseBatchValue(BatchValue(batch)), batch);
   }
   EXPECT_EQ(ParticipantOf(Completion(BatchId(1), 0x01020304)), 0x01020304u);
+  EXPECT_EQ(ParticipantOf(Order(BatchId(1), 0x01020304)), 0x01020304u);
 }
 
 TEST(Keys, NoKeyIsTakenForAnother) {
@@ -47,6 +51,9 @@ TEST(Keys, NoKeyIsTakenForAnother) {
   EXPECT_FALSE(IsDecision(Open(batch)));
   EXPECT_TRUE(IsAcknowledgement(Acknowledgement(batch)));
   EXPECT_FALSE(IsAcknowledgement(Completion(batch, 1)));
+  EXPECT_TRUE(IsOrder(Order(batch, 1)));
+  EXPECT_FALSE(IsOrder(Completion(batch, 1)));
+  EXPECT_FALSE(IsOrder(Decision(batch)));
   EXPECT_EQ(ParticipantOf(Decision(batch)), std::nullopt);
   EXPECT_EQ(ParticipantOf(Acknowledgement(batch)), std::nullopt);
   EXPECT_EQ(ParticipantOf(Completion(batch, 1) + "x"), std::nullopt);
@@ -58,6 +65,7 @@ TEST(Keys, NoKeyIsTakenForAnother) {
 
 TEST(Keys, ErrorsCanNameEachKey) {
   EXPECT_EQ(Describe(Decision(BatchId(7))), "decision of batch 7");
+  EXPECT_EQ(Describe(Order(BatchId(7), 1)), "order about participant 1 of batch 7");
   EXPECT_EQ(Describe(Acknowledgement(BatchId(7))), "acknowledgement of batch 7");
   EXPECT_EQ(Describe(Completion(BatchId(7), 2)), "completion of participant 2 of batch 7");
   EXPECT_EQ(Describe(Open(BatchId(7))), "open mark of batch 7");

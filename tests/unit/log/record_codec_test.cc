@@ -86,7 +86,18 @@ TEST(RecordCodec, TheSmallRecordsComeBack) {
   const auto forgotten = Decode<Forgotten>(Encode(Forgotten{{4}, BatchId(5)}), "k");
   EXPECT_EQ(forgotten->horizon, WallTime{4});
   EXPECT_EQ(forgotten->through, BatchId(5));
-  EXPECT_EQ(Decode<Kept>(Encode(Kept{6}), "k")->bytes, 6u);
+  EXPECT_EQ(Decode<Kept>(Encode(Kept{6, 2}), "k")->bytes, 6u);
+  EXPECT_EQ(Decode<Kept>(Encode(Kept{6, 2}), "k")->decisions, 2u);
+  for (const auto kind :
+       {txn::OrderKind::kCommit, txn::OrderKind::kAbort, txn::OrderKind::kDeclareCommitted,
+        txn::OrderKind::kDeclareAborted, txn::OrderKind::kDeclareUnknown}) {
+    const coordinator::StoredOrder order{BatchId(4), 1, {kind, true, "ann", "why", WallTime{9}}};
+    const auto back = Decode<coordinator::StoredOrder>(Encode(order), "k");
+    ASSERT_TRUE(back.ok()) << ToString(back.error());
+    EXPECT_EQ(back->order, order.order);
+    EXPECT_EQ(back->batch, order.batch);
+    EXPECT_EQ(back->participant, order.participant);
+  }
 }
 
 // The bytes of format 1, for good: a change that breaks this breaks every log there is.

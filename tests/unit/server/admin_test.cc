@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/support/byte_buffer.h>
+#include <spdlog/spdlog.h>
 
 #include <set>
 #include <thread>
@@ -153,6 +154,81 @@ TEST_F(AdminTest, MissingMarkersAreShownAndRepairedOnAnOperatorsWord) {
   EXPECT_TRUE(east_.repaired());
   ASSERT_TRUE(Commit(id, &response).ok());
   EXPECT_EQ(response.outcome(), v1::OUTCOME_COMMITTED);
+}
+
+// ---- The server ---------------------------------------------------------------------------------
+
+TEST_F(AdminTest, DrainedByAnOperatorItTakesNothingNewAndWhatIsUnderWayGoesOn) {
+  Serve();
+  const std::string open = BeginWithWork();
+  v1::DrainResponse drained;
+  ASSERT_TRUE(Call(*admin_, &AdminStub::Drain, v1::DrainRequest(), &drained).ok());
+  EXPECT_EQ(drained.open_transactions(), 1u);
+  v1::BeginGlobalTxnRequest begin;
+  begin.mutable_timeout()->set_seconds(1);
+  v1::BeginGlobalTxnResponse begun;
+  ExpectError(Call(*coordinator_, &CoordinatorStub::BeginGlobalTxn, begin, &begun),
+              grpc::FAILED_PRECONDITION, "WRONG_STATE", "drained by an operator");
+  EXPECT_EQ(Health(), kNotServing);
+  v1::GetStatusResponse status;
+  ASSERT_TRUE(Call(*admin_, &AdminStub::GetStatus, v1::GetStatusRequest(), &status).ok());
+  EXPECT_TRUE(status.draining());
+
+  EXPECT_TRUE(Produce(open, "east", 2).ok());
+  v1::CommitResponse response;
+  ASSERT_TRUE(Commit(open, &response).ok());
+  EXPECT_EQ(response.outcome(), v1::OUTCOME_COMMITTED);
+  ASSERT_TRUE(Call(*admin_, &AdminStub::Drain, v1::DrainRequest(), &drained).ok());
+  EXPECT_EQ(drained.open_transactions(), 0u);
+
+  v1::UndrainResponse undrained;
+  ASSERT_TRUE(Call(*admin_, &AdminStub::Undrain, v1::UndrainRequest(), &undrained).ok());
+  EXPECT_EQ(Health(), kServing);
+  EXPECT_FALSE(Begin().empty());
+}
+
+TEST_F(AdminTest, AServerThatStopsIsNotUndrained) {
+  Serve();
+  std::promise<void> done;
+  daemon_->Drain([&] { done.set_value(); });
+  done.get_future().wait();
+  v1::UndrainResponse undrained;
+  ExpectError(Call(*admin_, &AdminStub::Undrain, v1::UndrainRequest(), &undrained),
+              grpc::FAILED_PRECONDITION, "WRONG_STATE", "stopping");
+  EXPECT_EQ(Health(), kNotServing);
+}
+
+TEST_F(AdminTest, TheLogLevelIsSetAndTold) {
+  Serve();
+  const auto before = spdlog::get_level();
+  v1::SetLogLevelRequest request;
+  v1::SetLogLevelResponse response;
+  ExpectError(Call(*admin_, &AdminStub::SetLogLevel, request, &response), grpc::INVALID_ARGUMENT,
+              "INVALID_REQUEST", "level");
+  for (const auto level : {v1::LOG_LEVEL_TRACE, v1::LOG_LEVEL_DEBUG, v1::LOG_LEVEL_WARN,
+                           v1::LOG_LEVEL_ERROR, v1::LOG_LEVEL_INFO}) {
+    request.set_level(level);
+    ASSERT_TRUE(Call(*admin_, &AdminStub::SetLogLevel, request, &response).ok());
+    ASSERT_TRUE(Call(*admin_, &AdminStub::SetLogLevel, request, &response).ok());
+    EXPECT_EQ(response.previous(), level);
+  }
+  spdlog::set_level(before);
+}
+
+TEST_F(AdminTest, TheDecisionLogInNumbers) {
+  west_.Set({.aborted_it = true});
+  Serve();
+  v1::CommitResponse response;
+  ASSERT_TRUE(Commit(BeginWithWork(), &response).ok());
+  v1::LogInfoResponse info;
+  ASSERT_TRUE(Call(*admin_, &AdminStub::LogInfo, v1::LogInfoRequest(), &info).ok());
+  EXPECT_EQ(info.log_id(), "0123456789abcdef");
+  EXPECT_EQ(info.incarnation(), 3u);
+  EXPECT_EQ(info.decisions(), 7u);
+  EXPECT_EQ(info.kept_bytes(), 1000u);
+  EXPECT_EQ(info.disk_bytes(), 5000u);
+  EXPECT_EQ(info.pending(), 0u);
+  EXPECT_EQ(info.heuristic(), 1u);
 }
 
 // ---- Start and stop

@@ -32,7 +32,6 @@ TEST(CommandLine, WhatOnlyPrintsNeedsNone) {
   EXPECT_EQ(ExitCodeOf({"--help"}), kExitOk);
   EXPECT_EQ(ExitCodeOf({"--version"}), kExitOk);
   EXPECT_TRUE(std::get<CommandLine>(Parse({"--print-defaults"})).print_defaults);
-  EXPECT_EQ(std::get<CommandLine>(Parse({"--dump-log", "/d"})).dump_log, "/d");
   EXPECT_TRUE(std::get<CommandLine>(Parse({"--list-failpoints"})).list_failpoints);
 }
 

@@ -41,6 +41,19 @@ void FakeLog::StoreCompletion(coordinator::Completion completion, Callback<Statu
 
 void FakeLog::StoreAcknowledgement(BatchId, Callback<Status> done) { Answer(std::move(done)); }
 
+void FakeLog::StoreOrder(coordinator::StoredOrder order, Callback<Status> done) {
+  {
+    const std::lock_guard lock(mutex_);
+    orders_.push_back(std::move(order));
+  }
+  Answer(std::move(done));
+}
+
+std::vector<coordinator::StoredOrder> FakeLog::orders() const {
+  const std::lock_guard lock(mutex_);
+  return orders_;
+}
+
 void FakeLog::StoreBinding(ClusterName, KafkaClusterId, Callback<Status> done) {
   Answer(std::move(done));
 }
@@ -88,7 +101,8 @@ class FakeCluster::FakeParticipant final : public coordinator::Participant {
                                  [vote = std::move(vote), answer] { vote(answer); });
   }
   void Commit(Callback<Status> done) override {
-    if (cluster_.behaviour().aborted_it || !cluster_.behaviour().commits) {
+    const Behaviour now = cluster_.behaviour();
+    if (now.aborted_it || now.ongoing || !now.commits) {
       const Error away = MakeError(Code::kUnavailable, "no answer", Effect::kUnknown);
       return cluster_.executor_.Post([done = std::move(done), away] { done(away); });
     }
@@ -118,7 +132,7 @@ txn::BranchWork FakeCluster::prepared_work() const {
 
 coordinator::ClusterStatus FakeCluster::status() const {
   coordinator::ClusterStatus status;
-  status.state = coordinator::ClusterState::kReady;
+  status.state = behaviour().state;
   status.kafka_cluster_id = KafkaClusterId("kafka-" + name_.get());
   status.check_markers = !behaviour().missing_markers.empty();
   status.lanes_idle = 2;
@@ -136,8 +150,9 @@ void FakeCluster::Describe(const txn::ParticipantName& name,
   if (now.commits) {
     txn::TxnDescription description;
     description.exists = true;
-    description.state =
-        now.aborted_it ? txn::KafkaTxnState::kCompleteAbort : txn::KafkaTxnState::kCompleteCommit;
+    description.state = now.ongoing      ? txn::KafkaTxnState::kOngoing
+                        : now.aborted_it ? txn::KafkaTxnState::kCompleteAbort
+                                         : txn::KafkaTxnState::kCompleteCommit;
     description.producer_id = name.producer_id;
     description.producer_epoch = name.producer_epoch;
     description.start_time_ms = name.start_time_ms;
@@ -146,8 +161,40 @@ void FakeCluster::Describe(const txn::ParticipantName& name,
   executor_.Post([done = std::move(done), answer] { done(answer); });
 }
 
-void FakeCluster::EndTxnCommit(const txn::ParticipantName&, Callback<Status> done) {
+void FakeCluster::EndTxn(const txn::ParticipantName&, txn::Direction direction,
+                         Callback<Status> done) {
+  Behaviour now = behaviour();
+  if (now.ongoing && direction == txn::Direction::kAbort) {
+    now.ongoing = false;
+    now.aborted_it = true;
+    Set(now);
+  }
   executor_.Post([done = std::move(done)] { done({}); });
+}
+
+void FakeCluster::ListOrphans(Callback<Result<coordinator::OrphanListing>> done) {
+  Result<coordinator::OrphanListing> answer = MakeError(Code::kUnavailable, "no broker answers");
+  if (behaviour().commits) answer = coordinator::OrphanListing{behaviour().orphans, {}};
+  executor_.Post([done = std::move(done), answer] { done(answer); });
+}
+
+void FakeCluster::EndOrphan(coordinator::Orphan orphan, txn::Direction direction,
+                            Callback<Result<txn::TxnDescription>> done) {
+  Result<txn::TxnDescription> answer = MakeError(Code::kFailedPrecondition, "not the one named");
+  Behaviour now = behaviour();
+  const auto gone = std::erase_if(now.orphans, [&](const coordinator::Orphan& candidate) {
+    return candidate.transactional_id == orphan.transactional_id &&
+           candidate.description.producer_epoch == orphan.description.producer_epoch &&
+           candidate.description.start_time_ms == orphan.description.start_time_ms;
+  });
+  if (gone > 0) {
+    orphan.description.state = direction == txn::Direction::kCommit
+                                   ? txn::KafkaTxnState::kCompleteCommit
+                                   : txn::KafkaTxnState::kCompleteAbort;
+    answer = orphan.description;
+    Set(now);
+  }
+  executor_.Post([done = std::move(done), answer] { done(answer); });
 }
 
 void FakeCluster::ReadMarkers(const txn::PreparedParticipant&,

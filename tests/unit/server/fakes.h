@@ -30,12 +30,18 @@ class FakeLog final : public coordinator::DecisionLog {
   void StoreCompletion(coordinator::Completion completion,
                        coordinator::Callback<Status> done) override;
   void StoreAcknowledgement(BatchId batch, coordinator::Callback<Status> done) override;
+  void StoreOrder(coordinator::StoredOrder order, coordinator::Callback<Status> done) override;
   void StoreBinding(ClusterName cluster, KafkaClusterId id,
                     coordinator::Callback<Status> done) override;
   void StoreSuperseded(std::string why, coordinator::Callback<Status> done) override;
   std::optional<KafkaClusterId> Binding(const ClusterName&) const override { return std::nullopt; }
   Result<std::optional<txn::Decision>> Find(const GlobalTxnId& txn) const override;
   WallTime Horizon() const override { return WallTime{}; }
+  Result<coordinator::LogStats> Stats() const override {
+    return coordinator::LogStats{.decisions = 7, .kept_bytes = 1000, .disk_bytes = 5000};
+  }
+  /// Orders about a participant, in the order in which they were stored.
+  std::vector<coordinator::StoredOrder> orders() const;
 
  private:
   void Answer(coordinator::Callback<Status> done);
@@ -44,7 +50,8 @@ class FakeLog final : public coordinator::DecisionLog {
   coordinator::RecoveredLog recovered_;
   std::atomic<bool> failed_ = false;
   mutable std::mutex mutex_;
-  std::map<BatchId, txn::Decision> decisions_;  // Guarded by mutex_.
+  std::map<BatchId, txn::Decision> decisions_;    // Guarded by mutex_.
+  std::vector<coordinator::StoredOrder> orders_;  // Guarded by mutex_.
 };
 
 /// A cluster whose participants vote and end as `behaviour` says. Thread-safe.
@@ -57,6 +64,10 @@ class FakeCluster final : public coordinator::Cluster {
     bool commits = true;      ///< False: Commit, and every later question, is not answered OK.
     bool aborted_it = false;  ///< The broker forgot its promise: Describe shows CompleteAbort.
     std::vector<txn::TopicPartition> missing_markers;
+    coordinator::ClusterState state = coordinator::ClusterState::kReady;
+    bool ongoing =
+        false;  ///< No commit has an effect; Describe shows Ongoing until an abort comes.
+    std::vector<coordinator::Orphan> orphans;
   };
 
   FakeCluster(std::string name, coordinator::Executor& executor)
@@ -81,7 +92,8 @@ class FakeCluster final : public coordinator::Cluster {
   std::unique_ptr<coordinator::Participant> NewParticipant() override;
   void Describe(const txn::ParticipantName& name,
                 coordinator::Callback<Result<txn::TxnDescription>> done) override;
-  void EndTxnCommit(const txn::ParticipantName& name, coordinator::Callback<Status> done) override;
+  void EndTxn(const txn::ParticipantName& name, txn::Direction direction,
+              coordinator::Callback<Status> done) override;
   void ReadMarkers(const txn::PreparedParticipant& participant,
                    coordinator::Callback<Result<std::vector<txn::MarkerFound>>> done) override;
   void CheckMarkers(const txn::PreparedParticipant& participant,
@@ -89,6 +101,9 @@ class FakeCluster final : public coordinator::Cluster {
   void RepairMarkers(const txn::PreparedParticipant& participant,
                      std::vector<txn::TopicPartition> partitions,
                      coordinator::Callback<Status> done) override;
+  void ListOrphans(coordinator::Callback<Result<coordinator::OrphanListing>> done) override;
+  void EndOrphan(coordinator::Orphan orphan, txn::Direction direction,
+                 coordinator::Callback<Result<txn::TxnDescription>> done) override;
 
  private:
   class FakeParticipant;

@@ -1,8 +1,10 @@
 #include "cli/lockstepctl.h"
 
 #include <gmock/gmock.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <vector>
@@ -61,7 +63,8 @@ TEST(Lockstepctl, WrongUsageIsOneAndHelpIsNot) {
   EXPECT_EQ(RunCtl({"--deadline", "soon", "status"}).exit_code, 1);
   const Ran help = RunCtl({"--help"});
   EXPECT_EQ(help.exit_code, 0);
-  for (const char* line : {"0  done", "2  commit, txn: ABORTED", "3  commit, txn: HEURISTIC"}) {
+  for (const char* line :
+       {"0  done", "2  commit, txn, watch: ABORTED", "3  commit, txn, resolve, watch"}) {
     EXPECT_THAT(help.out, HasSubstr(line));
   }
   EXPECT_THAT(RunCtl({"--version"}).out, HasSubstr(LOCKSTEP_VERSION));
@@ -151,7 +154,7 @@ TEST_F(LockstepctlTest, StepByStep) {
   EXPECT_EQ(Ctl({"produce", id, "east", "t", "--sequence", "1"}, "from input\n").exit_code, 0);
   EXPECT_EQ(Ctl({"produce", id, "east", "t", "--lines", "--sequence", "2"}, "x\ny\n").exit_code, 0);
   EXPECT_EQ(Ctl({"produce", id, "east", "t", "--null", "--sequence", "3"}).exit_code, 0);
-  EXPECT_EQ(Ctl({"offsets", id, "west", "--group", "g", "--generation", "4", "--member", "m",
+  EXPECT_EQ(Ctl({"send-offsets", id, "west", "--group", "g", "--generation", "4", "--member", "m",
                  "--offset", "t:0=7", "--offset", "t:1=8", "--sequence", "4"})
                 .exit_code,
             0);
@@ -211,6 +214,104 @@ TEST_F(LockstepctlTest, OperatorsSeeAndAct) {
   EXPECT_EQ(Ctl({"repair-markers", id, "west"}).exit_code, 1);
   EXPECT_EQ(Ctl({"acknowledge", id}).exit_code, 0);
   EXPECT_THAT(Ctl({"in-doubt"}).out, HasSubstr("nothing is in doubt"));
+}
+
+TEST_F(LockstepctlTest, AnOperatorsWordHasExitCodesOfItsOwn) {
+  west_.Set({.commits = false, .state = coordinator::ClusterState::kUnreachable});
+  Serve();
+  const auto in_doubt = [&] {
+    const std::string id = BeginWithWork();
+    EXPECT_EQ(Ctl({"commit", id, "--wait", "decided"}).exit_code, 4);
+    return id;
+  };
+  const auto resolve = [&](const std::string& id, const std::string& how, bool force = false) {
+    std::vector<std::string> words = {"resolve", id, "west", how, "--who", "ann", "--why", "gone"};
+    if (force) words.emplace_back("--force");
+    for (;;) {  // The lane's answer may be on its way.
+      const Ran ran = Ctl(words);
+      if (ran.err.find("(UNAVAILABLE)") == std::string::npos) return ran;
+    }
+  };
+  const std::string committed = in_doubt();
+  const Ran refused = resolve(committed, "abort");
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("contradicts the decision"));
+  const Ran declared = resolve(committed, "declare-committed");
+  EXPECT_EQ(declared.exit_code, 0) << declared.err;
+  EXPECT_THAT(declared.out, HasSubstr("DECLARE_COMMITTED by an operator (ann): gone"));
+  EXPECT_EQ(resolve(in_doubt(), "declare-unknown", true).exit_code, 3);
+  EXPECT_EQ(resolve(in_doubt(), "commit").exit_code, 4);
+  EXPECT_EQ(Ctl({"resolve", committed, "west", "perhaps", "--who", "a", "--why", "b"}).exit_code,
+            1);
+}
+
+TEST_F(LockstepctlTest, OrphansAreListedAndEnded) {
+  coordinator::Orphan orphan{TransactionalId("lane"), LogId("fedcba9876543210"), {}};
+  orphan.description.start_time_ms = 1'700'000'000'123;
+  orphan.description.partitions = {{"orders", 3}};
+  east_.Set({.orphans = {orphan}});
+  Serve();
+  const Ran list = Ctl({"orphans"});
+  EXPECT_EQ(list.exit_code, 0);
+  EXPECT_THAT(list.out, HasSubstr("2023-11-14T22:13:20.123Z"));
+  EXPECT_THAT(list.out, HasSubstr("orders-3"));
+  const auto end = [&](const std::string& how, const std::string& started) {
+    return Ctl({"orphans", "end", "east", "lane", how, "--started", started, "--who", "ann",
+                "--why", "lost"});
+  };
+  EXPECT_EQ(end("abort", "yesterday").exit_code, 1);
+  EXPECT_EQ(end("abort", "2023-11-14T22:13:21Z").exit_code, 1);
+  EXPECT_EQ(end("commit", "2023-11-14T22:13:20.123Z").exit_code, 1);
+  const Ran ended = end("abort", "2023-11-14T22:13:20.123Z");
+  EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_EQ(ended.out, "lane CompleteAbort\n");
+  EXPECT_EQ(Ctl({"orphans"}).out, "no orphans\n");
+  east_.Set({.commits = false});
+  EXPECT_EQ(Ctl({"orphans"}).exit_code, 1) << "not every cluster could be asked";
+}
+
+TEST_F(LockstepctlTest, TheServerIsDrainedAndLooksIntoItself) {
+  Serve();
+  EXPECT_THAT(Ctl({"drain", "--wait"}).out, HasSubstr("0 transactions are open"));
+  EXPECT_EQ(Ctl({"begin"}).exit_code, 1);
+  EXPECT_THAT(Ctl({"status"}).out, HasSubstr("draining"));
+  EXPECT_EQ(Ctl({"undrain"}).exit_code, 0);
+  EXPECT_EQ(Ctl({"begin"}).exit_code, 0);
+  const auto before = spdlog::get_level();
+  EXPECT_EQ(Ctl({"log-level", "debug"}).exit_code, 0);
+  EXPECT_EQ(spdlog::get_level(), spdlog::level::debug);
+  spdlog::set_level(before);
+  EXPECT_EQ(Ctl({"log-level", "loud"}).exit_code, 1);
+  EXPECT_THAT(Ctl({"log", "info"}).out, HasSubstr("7 kept, 0 pending"));
+  EXPECT_THAT(Ctl({"clusters"}).out, HasSubstr("kafka-west"));
+  EXPECT_EQ(Ctl({"txns", "--state", "asleep"}).exit_code, 1);
+  EXPECT_EQ(Ctl({"log"}).exit_code, 1);
+  const Ran dump = Ctl({"log", "dump", "/nowhere/at/all"});
+  EXPECT_EQ(dump.exit_code, 1);
+  EXPECT_THAT(dump.err, HasSubstr("/nowhere/at/all"));
+}
+
+TEST(Lockstepctl, BashCompletesWhatTheCommandTreeHas) {
+  const Ran script = RunCtl({"completion", "bash"});
+  ASSERT_EQ(script.exit_code, 0);
+  const auto complete = [&](const std::string& line) {
+    // As bash does: the words so far, and the last one to be completed.
+    const std::string command =
+        "bash --norc --noprofile -c '" + script.out + "COMP_WORDS=(" + line +
+        " \"\"); COMP_CWORD=" + std::to_string(std::count(line.begin(), line.end(), ' ') + 1) +
+        "; _lockstepctl; echo \"${COMPREPLY[@]}\"'";
+    std::string out;
+    std::FILE* pipe = ::popen(command.c_str(), "r");
+    for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe))
+      out.push_back(static_cast<char>(c));
+    EXPECT_EQ(::pclose(pipe), 0);
+    return out;
+  };
+  EXPECT_THAT(complete("lockstepctl"), HasSubstr("in-doubt"));
+  EXPECT_THAT(complete("lockstepctl log"), HasSubstr("dump"));
+  EXPECT_THAT(complete("lockstepctl --server h orphans end"), HasSubstr("--started"));
+  EXPECT_THAT(complete("lockstepctl commit id"), HasSubstr("--max-wait"));
+  EXPECT_EQ(complete("lockstepctl commit id").find("in-doubt"), std::string::npos);
 }
 
 TEST_F(LockstepctlTest, JsonIsTheAnswerAsItIs) {
