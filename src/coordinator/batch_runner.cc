@@ -16,10 +16,11 @@ std::vector<ClusterName> NamesOf(const std::vector<Cluster*>& clusters) {
 }  // namespace
 
 BatchRunner::BatchRunner(Ports ports, BatchId id, std::vector<GlobalTxnId> members,
-                         const std::vector<Cluster*>& clusters)
+                         std::vector<txn::MemberKey> keys, const std::vector<Cluster*>& clusters)
     : ports_(ports),
       batch_(txn::NewBatch(id, NamesOf(clusters))),
       members_(std::move(members)),
+      keys_(std::move(keys)),
       clusters_(clusters) {}
 
 BatchRunner::BatchRunner(Ports ports, const txn::Decision& decision,
@@ -92,13 +93,16 @@ void BatchRunner::Feed(const txn::BatchEvent& event) {
   for (const txn::BatchEffect& effect : txn::Step(batch_, event)) {
     std::visit([this](const auto& e) { Run(e); }, effect);
   }
+  ports_.listener.OnChanged(*this);
   if (!was_done && batch_.phase == txn::BatchPhase::kDone) ports_.listener.OnDone(*this);
 }
 
 void BatchRunner::Run(const txn::StoreDecision&) {
   PassFailpoint(Failpoint::kVotesIn);
   decided_at_ = ports_.clock.WallNow();
-  ports_.log.StoreDecision(txn::DecisionOf(batch_, members_, decided_at_),
+  txn::Decision decision = txn::DecisionOf(batch_, members_, decided_at_);
+  decision.keys = keys_;
+  ports_.log.StoreDecision(std::move(decision),
                            OnExecutor<Status>([](BatchRunner& self, Status status) {
                              if (!status.ok())
                                return self.ports_.listener.OnLogFailed(status.error());

@@ -20,6 +20,8 @@ class BatchRunner : public std::enable_shared_from_this<BatchRunner> {
    public:
     virtual ~Listener() = default;
     virtual void OnDecided(BatchRunner& runner) = 0;
+    /// After each step: what a client may see of it can have changed.
+    virtual void OnChanged(BatchRunner& runner) = 0;
     /// The final outcome of every member; see txn::AnnounceOutcome.
     virtual void OnOutcome(BatchRunner& runner, txn::GlobalTxnState outcome) = 0;
     /// Nothing is left to do: forget it.
@@ -37,7 +39,7 @@ class BatchRunner : public std::enable_shared_from_this<BatchRunner> {
 
   /// A new batch.
   BatchRunner(Ports ports, BatchId id, std::vector<GlobalTxnId> members,
-              const std::vector<Cluster*>& clusters);
+              std::vector<txn::MemberKey> keys, const std::vector<Cluster*>& clusters);
   /// A decision found by recovery; `clusters` holds one per decided participant.
   BatchRunner(Ports ports, const txn::Decision& decision, const std::vector<Cluster*>& clusters);
 
@@ -75,6 +77,7 @@ class BatchRunner : public std::enable_shared_from_this<BatchRunner> {
   const Ports ports_;
   txn::Batch batch_;
   std::vector<GlobalTxnId> members_;
+  std::vector<txn::MemberKey> keys_;
   std::vector<Cluster*> clusters_;                          // One per participant.
   std::vector<std::unique_ptr<Participant>> participants_;  // Null: found by recovery.
   std::map<std::size_t, std::shared_ptr<Resolver>> resolvers_;

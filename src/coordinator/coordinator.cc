@@ -86,6 +86,11 @@ void Coordinator::TakeUp(const txn::Decision& decision) {
     txn.view.state = GlobalTxnState::kCommitting;
     txn.runner = runner;
   }
+  for (const txn::MemberKey& member : decision.keys) {
+    const GlobalTxnId& id = decision.members[member.member];
+    open_[id].key = member.key;
+    running_keys_[member.key.key] = id;
+  }
   runner->Resume();
 }
 
@@ -114,44 +119,50 @@ void Coordinator::CheckDrained() {
 
 void Coordinator::Begin(Duration timeout, std::string label, Callback<Result<TxnView>> done) {
   Post(
-      [this, timeout, label = std::move(label), done] {
-        if (draining_) {
-          return done(MakeError(Code::kFailedPrecondition,
-                                "draining: no new transactions; use another instance, or wait"));
-        }
-        if (timeout <= Duration::zero() || timeout > options_.limits.max_txn_timeout) {
-          return done(BadTimeout(timeout, options_.limits.max_txn_timeout));
-        }
-        if (open_.size() >= options_.limits.open_txns) {
-          return done(MakeError(Code::kResourceExhausted,
-                                "too many open transactions (limits.open_transactions is " +
-                                    std::to_string(options_.limits.open_txns) + ")"));
-        }
-        // Never earlier than an id given before, so that the horizon's promise holds if the wall
-        // clock steps back.
-        last_birth_ms_ = std::max(last_birth_ms_, clock_.WallNow().ms);
-        const RecoveredLog& log = log_.recovered();
-        const GlobalTxnId id =
-            FormatTxnId({log.log_id, log.incarnation, WallTime{last_birth_ms_}, next_txn_++});
-        OpenTxn& txn = open_[id];
-        txn.view.id = id;
-        txn.view.label = label;
-        txn.view.began_at = WallTime{last_birth_ms_};
-        txn.view.expires_at =
-            WallTime{last_birth_ms_ +
-                     std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count()};
-        txn.expires = clock_.Now() + timeout;
-        txn.expiry = executor_.PostAfter(timeout, [this, id] {
-          const auto found = open_.find(id);
-          if (found == open_.end()) return;
-          found->second.expiry.reset();
-          AbortOpen(
-              found->second,
-              {AbortReason::kTxnTimeout, {}, "its timeout passed before COMMIT was decided", true});
-        });
-        done(ViewOf(txn));
+      [this, timeout, label = std::move(label), done]() mutable {
+        const Result<OpenTxn*> txn = Open(timeout, std::move(label));
+        if (!txn.ok()) return done(txn.error());
+        done(ViewOf(**txn));
       },
       done);
+}
+
+Result<Coordinator::OpenTxn*> Coordinator::Open(Duration timeout, std::string label) {
+  if (draining_) {
+    return MakeError(Code::kFailedPrecondition,
+                     "draining: no new transactions; use another instance, or wait");
+  }
+  if (timeout <= Duration::zero() || timeout > options_.limits.max_txn_timeout) {
+    return BadTimeout(timeout, options_.limits.max_txn_timeout);
+  }
+  if (open_.size() >= options_.limits.open_txns) {
+    return MakeError(Code::kResourceExhausted,
+                     "too many open transactions (limits.open_transactions is " +
+                         std::to_string(options_.limits.open_txns) + ")");
+  }
+  // Never earlier than an id given before, so that the horizon's promise holds if the wall clock
+  // steps back.
+  last_birth_ms_ = std::max(last_birth_ms_, clock_.WallNow().ms);
+  const RecoveredLog& log = log_.recovered();
+  const GlobalTxnId id =
+      FormatTxnId({log.log_id, log.incarnation, WallTime{last_birth_ms_}, next_txn_++});
+  OpenTxn& txn = open_[id];
+  txn.view.id = id;
+  txn.view.label = std::move(label);
+  txn.view.began_at = WallTime{last_birth_ms_};
+  txn.view.expires_at = WallTime{
+      last_birth_ms_ + std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count()};
+  txn.expires = clock_.Now() + timeout;
+  txn.expiry = executor_.PostAfter(timeout, [this, id] { Expire(id); });
+  return &txn;
+}
+
+void Coordinator::Expire(const GlobalTxnId& id) {
+  const auto found = open_.find(id);
+  if (found == open_.end()) return;
+  found->second.expiry.reset();
+  AbortOpen(found->second,
+            {AbortReason::kTxnTimeout, {}, "its timeout passed before COMMIT was decided", true});
 }
 
 void Coordinator::AddWork(GlobalTxnId id, ClusterName cluster, txn::BranchWork work,
@@ -196,19 +207,20 @@ Status Coordinator::CheckWork(const OpenTxn& txn, const ClusterName& cluster,
 Status Coordinator::TakeWork(OpenTxn& txn, const ClusterName& cluster, txn::BranchWork work,
                              std::uint64_t sequence,
                              const std::optional<KafkaClusterId>& expected) {
-  if (sequence < txn.next_sequence) return {};  // A repeated call: applied already.
+  if (sequence < txn.view.next_sequence) return {};  // A repeated call: applied already.
   if (txn.view.state != GlobalTxnState::kActive) return NotActive(txn.view.state);
-  if (sequence > txn.next_sequence) {
+  if (sequence > txn.view.next_sequence) {
     return MakeError(Code::kFailedPrecondition, "sequence " + std::to_string(sequence) +
                                                     " leaves a gap: the next one is " +
-                                                    std::to_string(txn.next_sequence));
+                                                    std::to_string(txn.view.next_sequence));
   }
   const std::size_t bytes = Weight(work);
   if (Status status = CheckWork(txn, cluster, work, bytes, expected); !status.ok()) return status;
-  ++txn.next_sequence;
+  ++txn.view.next_sequence;
   txn.bytes += bytes;
   buffered_bytes_ += bytes;
   Append(txn.work[cluster], std::move(work));
+  Touch(txn);
   return {};
 }
 
@@ -222,7 +234,10 @@ void Coordinator::Commit(GlobalTxnId id, CommitOptions options, Callback<Result<
         if (decided && options.wait == WaitFor::kDecided) return done(ViewOf(txn));
         txn.waiters.push_back({options.wait, options.max_wait, done, std::nullopt});
         if (decided) return BoundWait(id, std::prev(txn.waiters.end()));
-        if (txn.view.state == GlobalTxnState::kActive) StartCommit(txn);
+        if (txn.view.state == GlobalTxnState::kActive) {
+          txn.want_positions = options.want_positions;
+          StartCommit(txn);
+        }
       },
       done);
 }
@@ -258,14 +273,18 @@ void Coordinator::StartCommit(OpenTxn& txn) {
   std::vector<txn::BranchWork> work;
   for (auto& [name, branch] : txn.work) {
     clusters.push_back(FindCluster(name));
+    branch.want_positions = txn.want_positions;
     work.push_back(std::move(branch));
   }
   txn.work.clear();
   const BatchId batch(next_batch_++);
-  txn.runner = std::make_shared<BatchRunner>(RunnerPorts(), batch,
-                                             std::vector<GlobalTxnId>{txn.view.id}, clusters);
+  std::vector<txn::MemberKey> keys;
+  if (txn.key) keys.push_back({0, *txn.key});
+  txn.runner = std::make_shared<BatchRunner>(
+      RunnerPorts(), batch, std::vector<GlobalTxnId>{txn.view.id}, std::move(keys), clusters);
   runners_[batch] = txn.runner;
   const MonoTime give_up = std::min(clock_.Now() + options_.prepare_timeout, txn.expires);
+  Touch(txn);
   txn.runner->Prepare(std::move(work), give_up);
 }
 
@@ -287,6 +306,7 @@ void Coordinator::OnDecided(BatchRunner& runner) {
     if (found == open_.end()) continue;
     OpenTxn& txn = found->second;
     txn.view.state = GlobalTxnState::kCommitting;
+    txn.view.decided_at = runner.decided_at();
     if (txn.expiry) executor_.Cancel(*std::exchange(txn.expiry, std::nullopt));
     for (auto waiter = txn.waiters.begin(); waiter != txn.waiters.end();) {
       const auto next = std::next(waiter);
@@ -298,6 +318,12 @@ void Coordinator::OnDecided(BatchRunner& runner) {
       }
       waiter = next;
     }
+  }
+}
+
+void Coordinator::OnChanged(BatchRunner& runner) {
+  for (const GlobalTxnId& id : runner.members()) {
+    if (const auto found = open_.find(id); found != open_.end()) Touch(found->second);
   }
 }
 
@@ -326,6 +352,7 @@ void Coordinator::Finish(const GlobalTxnId& id, GlobalTxnState state, const Refu
   OpenTxn& txn = node.mapped();
   if (txn.expiry) executor_.Cancel(*txn.expiry);
   buffered_bytes_ -= txn.bytes;
+  if (txn.key) running_keys_.erase(txn.key->key);
   txn.view.branches = ViewOf(txn).branches;
   if (state == GlobalTxnState::kAborted) {
     // Presumed abort: true of every branch already, whether its broker has heard of it or not.
@@ -333,7 +360,10 @@ void Coordinator::Finish(const GlobalTxnId& id, GlobalTxnState state, const Refu
   }
   txn.view.state = state;
   txn.view.refusal = why;
+  txn.view.ended_at = clock_.WallNow();
+  ++txn.view.revision;
   Remember(txn.view);
+  TellWatchers(txn.view, true);
   for (Waiter& waiter : txn.waiters) {
     if (waiter.timer) executor_.Cancel(*waiter.timer);
     waiter.done(txn.view);
@@ -372,6 +402,8 @@ void Coordinator::RefuseAll(Error error) {
     }
     txn.waiters.clear();
   }
+  watches_of_.clear();
+  for (auto& [watch, watcher] : std::exchange(watchers_, {})) watcher.done(*failed_);
 }
 
 // ---- Views
@@ -417,74 +449,34 @@ Result<TxnView> Coordinator::ClosedView(const GlobalTxnId& id) const {
 
 void Coordinator::Remember(TxnView view) {
   const GlobalTxnId id = view.id;
+  std::size_t positions = 0;
+  for (const BranchView& branch : view.branches) {
+    if (branch.positions != nullptr) positions += branch.positions->size();
+  }
+  if (positions > 0) {
+    with_positions_.emplace_back(id, positions);
+    positions_kept_ += positions;
+  }
   recent_.emplace(id, std::move(view));
   recent_order_.push_back(id);
   while (recent_order_.size() > options_.limits.recent_outcomes) {
     recent_.erase(recent_order_.front());
     recent_order_.pop_front();
   }
+  ForgetPositions();
 }
 
-// ---- Operators' calls
-// ----------------------------------------------------------------------------
-
-void Coordinator::ListInDoubt(Callback<std::vector<InDoubtView>> done) {
-  executor_.Post([this, done = std::move(done)] {
-    std::vector<InDoubtView> views;
-    for (const auto& [batch, view] : heuristic_) views.push_back(view);
-    for (const auto& [batch, runner] : runners_) {
-      if (runner->decided() && !runner->announced()) {
-        views.push_back(InDoubtOf(*runner, GlobalTxnState::kCommitting));
-      }
+/// One entry per record, they would soon outweigh all else that is remembered.
+void Coordinator::ForgetPositions() {
+  while (positions_kept_ > options_.limits.recent_positions ||
+         (!with_positions_.empty() && !recent_.contains(with_positions_.front().first))) {
+    const auto& [id, records] = with_positions_.front();
+    positions_kept_ -= records;
+    if (const auto found = recent_.find(id); found != recent_.end()) {
+      for (BranchView& branch : found->second.branches) branch.positions.reset();
     }
-    done(std::move(views));
-  });
-}
-
-void Coordinator::RepairMarkers(GlobalTxnId id, ClusterName cluster, Callback<Status> done) {
-  Post(
-      [this, id = std::move(id), cluster = std::move(cluster), done] {
-        const auto found = open_.find(id);
-        if (found == open_.end()) {
-          const Result<TxnView> closed = ClosedView(id);
-          if (!closed.ok()) return done(closed.error());
-          return done(MakeError(Code::kFailedPrecondition,
-                                "the transaction is " + std::string(Name(closed->state)) +
-                                    ": no marker of it is known to be missing"));
-        }
-        const std::shared_ptr<BatchRunner> runner = found->second.runner;
-        if (runner == nullptr) return done(NotActive(found->second.view.state));
-        const auto& participants = runner->batch().participants;
-        for (std::size_t i = 0; i < participants.size(); ++i) {
-          if (participants[i].cluster == cluster) return runner->RepairMarkers(i, done);
-        }
-        done(MakeError(Code::kNotFound,
-                       "the transaction has no branch on cluster '" + cluster.get() + "'"));
-      },
-      done);
-}
-
-void Coordinator::AcknowledgeHeuristic(GlobalTxnId id, Callback<Status> done) {
-  Post(
-      [this, id = std::move(id), done] {
-        for (const auto& [batch, view] : heuristic_) {
-          if (std::count(view.members.begin(), view.members.end(), id) == 0) continue;
-          return log_.StoreAcknowledgement(batch, [this, batch = batch, done](Status status) {
-            executor_.Post([this, batch, done, status = std::move(status)] {
-              if (!status.ok()) return OnLogFailed(status.error()), done(*failed_);
-              heuristic_.erase(batch);
-              done({});
-            });
-          });
-        }
-        const Result<TxnView> closed = ClosedView(id);
-        if (!closed.ok()) return done(closed.error());
-        if (closed->state == GlobalTxnState::kHeuristic) return done({});  // Acknowledged already.
-        done(MakeError(Code::kFailedPrecondition,
-                       "the transaction is " + std::string(Name(closed->state)) +
-                           ", not HEURISTIC: there is nothing to acknowledge"));
-      },
-      done);
+    with_positions_.pop_front();
+  }
 }
 
 }  // namespace lockstep::coordinator

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <list>
@@ -8,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
@@ -15,67 +17,10 @@
 #include "base/time.h"
 #include "coordinator/batch_runner.h"
 #include "coordinator/ports.h"
+#include "coordinator/types.h"
 #include "txn/types.h"
 
 namespace lockstep::coordinator {
-
-/// Bounds on everything that clients can make grow. Full means kResourceExhausted.
-struct Limits {
-  std::size_t open_txns = 10'000;
-  std::size_t txn_bytes = 16u << 20;      ///< Buffered work of one transaction.
-  std::size_t buffer_bytes = 256u << 20;  ///< Buffered work of all transactions.
-  Duration max_txn_timeout = std::chrono::minutes(15);
-  std::size_t recent_outcomes = 10'000;  ///< Finished transactions kept in memory with reasons.
-};
-
-struct CoordinatorOptions {
-  Limits limits;
-  /// A transaction that is not prepared on every cluster by then is aborted.
-  Duration prepare_timeout = std::chrono::seconds(30);
-  /// COMMIT is not decided unless this much remains before Kafka may abort a participant.
-  Duration deadline_margin = std::chrono::seconds(10);
-};
-
-struct BranchView {
-  ClusterName cluster;
-  txn::ParticipantOutcome outcome = txn::ParticipantOutcome::kPending;
-  std::optional<txn::ParticipantName> participant;  ///< Once prepared, if it wrote anything.
-  std::string problem;  ///< Why it is still in doubt, or what went wrong; for people.
-  std::vector<txn::TopicPartition> missing_markers;  ///< See Coordinator::RepairMarkers.
-};
-
-/// What a client may know of a transaction.
-struct TxnView {
-  GlobalTxnId id;
-  txn::GlobalTxnState state = txn::GlobalTxnState::kActive;
-  std::string label;
-  WallTime began_at;
-  WallTime expires_at;
-  txn::Refusal refusal;  ///< kAborted, kAborting: why. Reason kNone if no longer known.
-  std::vector<BranchView> branches;
-};
-
-/// A decided batch with a participant that is not known complete, or a heuristic one that nobody
-/// acknowledged.
-struct InDoubtView {
-  BatchId batch;
-  WallTime decided_at;
-  std::vector<GlobalTxnId> members;
-  txn::GlobalTxnState state = txn::GlobalTxnState::kCommitting;
-  std::vector<BranchView> branches;
-};
-
-enum class WaitFor : std::uint8_t {
-  kComplete,  ///< Every participant is known to be committed (OUTCOME_COMMITTED in txn.proto).
-  kDecided,   ///< COMMIT is durable: it will be completed, whatever crashes.
-};
-
-struct CommitOptions {
-  WaitFor wait = WaitFor::kComplete;
-  /// How long to wait, once decided, for kComplete; after it the answer is kCommitting. Time before
-  /// the decision is bounded by the prepare timeout and the transaction's own.
-  std::optional<Duration> max_wait;
-};
 
 /// Global transactions from Begin to their outcome, over the ports. All public calls are
 /// thread-safe, return at once and answer through their callback on the executor; a callback must
@@ -115,10 +60,38 @@ class Coordinator : private BatchRunner::Listener {
   /// calls, also after a crash, get the same outcome.
   void Commit(GlobalTxnId id, CommitOptions options, Callback<Result<TxnView>> done);
 
+  /// Begins a whole transaction and has it committed, unless its key did before: then nothing is
+  /// begun, and the answer names that run. Either way Commit(id) waits for the outcome. A key whose
+  /// run aborted, or of which no decision was ever logged, begins anew.
+  ///
+  /// kNotFound: the key is not known, and older than the horizon: it may have committed and be
+  /// forgotten. kInvalidArgument: also a key from the future. Else as Begin and AddWork; on any
+  /// error nothing was begun.
+  void Submit(Submission submission, Callback<Result<Submitted>> done);
+
   /// Aborts unless COMMIT is decided; then the answer's state says so. Idempotent.
   void Abort(GlobalTxnId id, Callback<Result<TxnView>> done);
 
   void Get(GlobalTxnId id, Callback<Result<TxnView>> done);
+  /// Open transactions and those that ended lately, in the order of their begin; those that began
+  /// after `after`, `count` at most. Looks at all of them: a few milliseconds for some ten
+  /// thousand.
+  void List(ListFilter filter, std::optional<GlobalTxnId> after, std::size_t count,
+            Callback<Result<TxnPage>> done);
+
+  /// Answers once the transaction's revision is not `seen`: at once, if it is another one or the
+  /// outcome is final. Exactly one answer; CancelWatch ends the wait with kAborted. `watch` is
+  /// the caller's, and unique.
+  void AwaitChange(WatchId watch, GlobalTxnId id, std::uint64_t seen,
+                   Callback<Result<TxnChange>> done);
+  void CancelWatch(WatchId watch);
+  /// Whoever waits for a change, now or later, gets kUnavailable: the process is leaving.
+  void EndWatches();
+  /// A number that no other wait has. Thread-safe.
+  WatchId NewWatch() { return next_watch_++; }
+
+  const Limits& limits() const { return options_.limits; }
+
   void ListInDoubt(Callback<std::vector<InDoubtView>> done);
 
   /// Writes the markers that a broker lost (KAFKA-20734) for a branch whose `missing_markers` is
@@ -150,10 +123,13 @@ class Coordinator : private BatchRunner::Listener {
     std::optional<Executor::TimerId> expiry;
     std::shared_ptr<BatchRunner> runner;  // From Commit on.
     std::list<Waiter> waiters;
+    std::optional<txn::ClientKey> key;
+    bool want_positions = false;
   };
 
   // BatchRunner::Listener.
   void OnDecided(BatchRunner& runner) override;
+  void OnChanged(BatchRunner& runner) override;
   void OnOutcome(BatchRunner& runner, txn::GlobalTxnState outcome) override;
   void OnDone(BatchRunner& runner) override;
   void OnLogFailed(const Error& error) override;
@@ -172,6 +148,12 @@ class Coordinator : private BatchRunner::Listener {
                    std::size_t bytes, const std::optional<KafkaClusterId>& expected) const;
   Status TakeWork(OpenTxn& txn, const ClusterName& cluster, txn::BranchWork work,
                   std::uint64_t sequence, const std::optional<KafkaClusterId>& expected);
+  Result<OpenTxn*> Open(Duration timeout, std::string label);
+  void Expire(const GlobalTxnId& id);
+  void Discard(const GlobalTxnId& id);  ///< Of an open one that nobody was told of.
+  Result<Submitted> TakeSubmission(Submission submission);
+  /// The run that the key stands for; none: it may run.
+  Result<std::optional<Submitted>> FindRun(const txn::ClientKey& key) const;
   void StartCommit(OpenTxn& txn);
   void AbortOpen(OpenTxn& txn, txn::Refusal why);
   void Finish(const GlobalTxnId& id, txn::GlobalTxnState state, const txn::Refusal& why);
@@ -183,9 +165,14 @@ class Coordinator : private BatchRunner::Listener {
   /// The view of a transaction that is not open: from memory, from the log, or by presumption.
   Result<TxnView> ClosedView(const GlobalTxnId& id) const;
   void Remember(TxnView view);
+  void ForgetPositions();
+  /// Its revision rises, and whoever watches it is told.
+  void Touch(OpenTxn& txn);
+  void TellWatchers(const TxnView& view, bool final);
   void CheckDrained();
 
   const CoordinatorOptions options_;
+  std::atomic<WatchId> next_watch_{1};
   Executor& executor_;
   const Clock& clock_;
   DecisionLog& log_;
@@ -195,8 +182,18 @@ class Coordinator : private BatchRunner::Listener {
   // All below is touched on the executor only.
   std::unordered_map<GlobalTxnId, OpenTxn> open_;
   std::map<BatchId, std::shared_ptr<BatchRunner>> runners_;
-  std::unordered_map<GlobalTxnId, TxnView> recent_;  // Outcomes with their reasons.
+  std::unordered_map<std::string, GlobalTxnId> running_keys_;  // Of the open ones that have one.
+  std::unordered_map<GlobalTxnId, TxnView> recent_;            // Outcomes with their reasons.
   std::deque<GlobalTxnId> recent_order_;
+  std::deque<std::pair<GlobalTxnId, std::size_t>> with_positions_;  // Of recent_; how many records.
+  std::size_t positions_kept_ = 0;
+  struct Watcher {
+    GlobalTxnId id;
+    Callback<Result<TxnChange>> done;
+  };
+  std::unordered_map<WatchId, Watcher> watchers_;
+  std::unordered_multimap<GlobalTxnId, WatchId> watches_of_;
+  bool watches_ended_ = false;
   std::map<BatchId, InDoubtView> heuristic_;  // Not acknowledged.
   std::size_t buffered_bytes_ = 0;
   std::uint64_t next_batch_ = 0;

@@ -57,7 +57,9 @@ struct RecoveredLog {
   BatchId next_batch;                     ///< Above every batch that was ever stored.
   std::vector<txn::Decision> incomplete;  ///< Some participant is pending. Oldest first.
   std::vector<txn::Decision> heuristic;   ///< Complete, heuristic, not acknowledged.
-  WallTime horizon;  ///< Outcomes of transactions begun up to here may have been forgotten (M19).
+  /// Outcomes of transactions begun, and of clients' keys born, up to here may have been forgotten
+  /// (M19).
+  WallTime horizon;
 };
 
 /// The durable COMMIT decisions (presumed abort: no record means abort). Thread-safe.
@@ -90,6 +92,8 @@ class DecisionLog {
   /// The decision that covers a transaction: completed ones too, until forgotten. Blocking: may
   /// read the disk.
   virtual Result<std::optional<txn::Decision>> Find(const GlobalTxnId& txn) const = 0;
+  /// The decision one of whose members was run under this client's key; as Find.
+  virtual Result<std::optional<txn::Decision>> FindKey(const std::string& key) const = 0;
   /// The horizon as it is now: see RecoveredLog.
   virtual WallTime Horizon() const = 0;
 };

@@ -27,6 +27,10 @@ TxnView ViewOfDecision(const GlobalTxnId& id, const txn::Decision& decision) {
   TxnView view;
   view.id = id;
   view.state = StateOf(decision);
+  view.decided_at = decision.decided_at;
+  for (const txn::MemberKey& member : decision.keys) {
+    if (decision.members[member.member] == id) view.key = member.key.key;
+  }
   if (const auto parts = ParseTxnId(id)) view.began_at = parts->birth;
   for (const auto& participant : decision.participants) {
     view.branches.push_back(BranchOf(participant));
@@ -49,6 +53,7 @@ std::vector<BranchView> BranchesOf(const BatchRunner& runner) {
     const txn::BatchParticipant& participant = runner.batch().participants[i];
     BranchView branch{.cluster = participant.cluster, .outcome = participant.outcome};
     if (participant.prepared) branch.participant = participant.prepared->name;
+    branch.positions = participant.positions;
     if (const Resolver* resolver = runner.resolver(i)) {
       branch.problem = resolver->resolution().problem;
       branch.missing_markers = resolver->resolution().hanging;

@@ -46,6 +46,7 @@ Preparation::Preparation(const LaneEnv& env, const LaneIdentity& lane, Producer&
     for (const txn::OffsetToCommit& offset : group.offsets) topics.insert(offset.partition.topic);
   }
   topics_.assign(topics.begin(), topics.end());
+  if (work.want_positions) positions_.resize(work.records.size());
 }
 
 txn::Vote Preparation::Run() {
@@ -209,6 +210,9 @@ void Preparation::TakeReports(Duration slice) {
       if (!failed_) failed_ = report;
       return;
     }
+    if (!positions_.empty()) {
+      positions_[report.record] = {report.partition.partition, report.offset};
+    }
     auto& offset = written_.partitions.try_emplace(report.partition, -1).first->second;
     offset = std::max(offset, report.offset);
   });
@@ -276,7 +280,7 @@ Preparation::Step Preparation::CheckAnswered() {
   return Expired("the vote was given");
 }
 
-txn::Vote Preparation::Yes() const {
+txn::Vote Preparation::Yes() {
   // The broker's clock started when our first request arrived, so this is the earlier end.
   const auto timeout =
       std::min(env_.transaction_timeout, std::chrono::milliseconds(description_.timeout_ms));
@@ -287,6 +291,9 @@ txn::Vote Preparation::Yes() const {
                        lane_.producer_id,         lane_.producer_epoch, txn::EndTxnProtocol::kTv1,
                        description_.start_time_ms};
   yes.prepared.evidence = evidence_;
+  if (!positions_.empty()) {
+    yes.positions = std::make_shared<const std::vector<txn::RecordPosition>>(std::move(positions_));
+  }
   yes.prepared.deadline = WallTime{description_.start_time_ms + timeout.count()};
   return yes;
 }

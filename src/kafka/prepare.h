@@ -46,7 +46,7 @@ class Preparation {
   void TakeReports(Duration slice);
   Step Expired(const char* what);
   Step AtFailpoint(Failpoint point);
-  txn::Vote Yes() const;
+  txn::Vote Yes();
 
   txn::Refusal Refuse(txn::AbortReason reason, std::string message, bool retriable = false) const;
   txn::Refusal Refuse(const Failure& failure, const std::string& what) const;
@@ -72,6 +72,7 @@ class Preparation {
   std::size_t reported_ = 0;
   std::optional<DeliveryReport> failed_;  // The first one.
   Written written_;
+  std::vector<txn::RecordPosition> positions_;  // If they are wanted.
   txn::TxnDescription description_;
   std::vector<txn::Evidence> evidence_;
 };

@@ -134,6 +134,10 @@ class Printer {
     for (const GlobalTxnId& member : decision.members) {
       out_ << "  transaction " << Text(member.get()) << "\n";
     }
+    for (const txn::MemberKey& member : decision.keys) {
+      out_ << "  client key " << Text(member.key.key) << " of transaction " << member.member + 1
+           << ", made " << Text(member.key.birth) << "\n";
+    }
     for (const txn::DecidedParticipant& participant : decision.participants) Print(participant);
   }
 

@@ -51,6 +51,8 @@ std::string Open(BatchId batch) { return BatchKey(kOpen, batch); }
 
 std::string Txn(const GlobalTxnId& txn) { return std::string(kTxns) + txn.get(); }
 
+std::string ClientKey(std::string_view key) { return std::string(kClientKeys).append(key); }
+
 std::string BatchValue(BatchId batch) { return BatchKey({}, batch); }
 
 std::optional<BatchId> ParseBatchValue(std::string_view value) {
@@ -97,6 +99,7 @@ std::string Describe(std::string_view key) {
   const std::string rest(key.substr(key.empty() ? 0 : 1));
   if (key.starts_with(kBindings)) return "binding of cluster '" + rest + "'";
   if (key.starts_with(kTxns)) return "index entry of transaction '" + rest + "'";
+  if (key.starts_with(kClientKeys)) return "index entry of client key '" + rest + "'";
   return "unknown key of " + std::to_string(key.size()) + " bytes";
 }
 

@@ -13,6 +13,7 @@
 ///     'd' batch(8)                       the decision
 ///     'd' batch(8) 'a'                   its acknowledgement by an operator
 ///     'd' batch(8) 'c' participant(4)    the completion of one participant
+///     'e' client's key                   batch(8), the batch one of whose members ran under it
 ///     'k' cluster name                   the Kafka cluster bound to that name
 ///     'm' "identity" | "start" | "forgotten" | "kept"
 ///     'o' batch(8)                       empty; there while the batch is open: a participant is
@@ -27,6 +28,7 @@ inline constexpr std::string_view kKept = "mkept";
 
 inline constexpr std::string_view kDecisions = "d";
 inline constexpr std::string_view kBindings = "k";
+inline constexpr std::string_view kClientKeys = "e";
 inline constexpr std::string_view kOpen = "o";
 inline constexpr std::string_view kTxns = "t";
 
@@ -36,8 +38,9 @@ std::string Completion(BatchId batch, std::uint32_t participant);
 std::string Binding(const ClusterName& cluster);
 std::string Open(BatchId batch);
 std::string Txn(const GlobalTxnId& txn);
+std::string ClientKey(std::string_view key);
 
-/// What an index entry under Txn holds.
+/// What an index entry under Txn or ClientKey holds.
 std::string BatchValue(BatchId batch);
 std::optional<BatchId> ParseBatchValue(std::string_view value);
 

@@ -169,10 +169,22 @@ std::string_view ProblemOf(const txn::PreparedParticipant& participant) {
   return {};
 }
 
+std::string_view ProblemOf(const txn::MemberKey& member, std::size_t members) {
+  if (member.member >= members) return "a client's key of no member";
+  if (member.key.key.empty()) return "an empty client's key";
+  if (member.key.digest.empty()) return "a client's key without a digest";
+  return {};
+}
+
 std::string_view ProblemOf(const txn::Decision& decision) {
   if (decision.members.empty()) return "a decision without members";
   for (const GlobalTxnId& member : decision.members) {
     if (member.get().empty()) return "a member without an id";
+  }
+  for (const txn::MemberKey& key : decision.keys) {
+    if (const auto problem = ProblemOf(key, decision.members.size()); !problem.empty()) {
+      return problem;
+    }
   }
   for (const txn::DecidedParticipant& participant : decision.participants) {
     if (const auto problem = ProblemOf(participant.prepared); !problem.empty()) return problem;
@@ -190,6 +202,13 @@ std::string Encode(const txn::Decision& decision) {
   for (const GlobalTxnId& member : decision.members) out.add_members(member.get());
   for (const auto& participant : decision.participants) Fill(participant, *out.add_participants());
   out.set_acknowledged(decision.acknowledged);
+  for (const txn::MemberKey& member : decision.keys) {
+    proto::ClientKey& key = *out.add_keys();
+    key.set_member(member.member);
+    key.set_key(member.key.key);
+    key.set_birth_ms(member.key.birth.ms);
+    key.set_digest(member.key.digest);
+  }
   return record.SerializeAsString();
 }
 
@@ -256,6 +275,11 @@ Result<txn::Decision> Decode(std::string_view bytes, std::string_view where) {
   decision.acknowledged = from.acknowledged();
   for (std::string& member : *from.mutable_members()) {
     decision.members.emplace_back(std::move(member));
+  }
+  for (proto::ClientKey& key : *from.mutable_keys()) {
+    decision.keys.push_back({key.member(),
+                             {std::move(*key.mutable_key()), WallTime{key.birth_ms()},
+                              std::move(*key.mutable_digest())}});
   }
   for (proto::Participant& participant : *from.mutable_participants()) {
     Result<txn::DecidedParticipant> decoded = FromProto(participant, where);

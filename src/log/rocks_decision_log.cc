@@ -76,7 +76,14 @@ std::optional<KafkaClusterId> RocksDecisionLog::Binding(const ClusterName& clust
 }
 
 Result<std::optional<txn::Decision>> RocksDecisionLog::Find(const GlobalTxnId& txn) const {
-  Result<std::optional<txn::Decision>> found = store_->Find(txn);
+  return UnlessFailed(store_->Find(txn));
+}
+
+Result<std::optional<txn::Decision>> RocksDecisionLog::FindKey(const std::string& key) const {
+  return UnlessFailed(store_->FindKey(key));
+}
+
+RocksDecisionLog::Found RocksDecisionLog::UnlessFailed(Found found) const {
   const std::lock_guard lock(mutex_);
   if (failed_) return *failed_;
   return found;

@@ -56,9 +56,14 @@ class RocksDecisionLog final : public coordinator::DecisionLog {
 
   std::optional<KafkaClusterId> Binding(const ClusterName& cluster) const override;
   Result<std::optional<txn::Decision>> Find(const GlobalTxnId& txn) const override;
+  Result<std::optional<txn::Decision>> FindKey(const std::string& key) const override;
   WallTime Horizon() const override;
 
  private:
+  using Found = Result<std::optional<txn::Decision>>;
+  /// What was read, unless the log has failed.
+  Found UnlessFailed(Found found) const;
+
   friend Result<std::unique_ptr<RocksDecisionLog>> Open(const OpenOptions& options);
 
   using SteadyTime = std::chrono::steady_clock::time_point;

@@ -38,6 +38,9 @@ Status Store::Add(const txn::Decision& decision) {
   for (const GlobalTxnId& member : decision.members) {
     batch_.Put(keys::Txn(member), keys::BatchValue(decision.batch));
   }
+  for (const txn::MemberKey& member : decision.keys) {
+    batch_.Put(keys::ClientKey(member.key.key), keys::BatchValue(decision.batch));
+  }
   if (IsOpen(decision)) {
     batch_.Put(keys::Open(decision.batch), {});
     OpenBatch& open = open_[decision.batch];
@@ -119,9 +122,29 @@ Status Store::Write() {
 }
 
 Result<std::optional<txn::Decision>> Store::Find(const GlobalTxnId& txn) const {
+  auto decision = Follow(keys::Txn(txn));
+  if (!decision.ok() || !decision->has_value()) return decision;
+  const auto& members = (*decision)->members;
+  if (std::ranges::find(members, txn) == members.end()) {
+    return Damaged(path_, keys::Describe(keys::Txn(txn)) + ": it is not a member of that batch");
+  }
+  return decision;
+}
+
+Result<std::optional<txn::Decision>> Store::FindKey(const std::string& key) const {
+  auto decision = Follow(keys::ClientKey(key));
+  if (!decision.ok() || !decision->has_value()) return decision;
+  const auto& keys = (*decision)->keys;
+  if (std::ranges::find(keys, key, [](const auto& member) { return member.key.key; }) ==
+      keys.end()) {
+    return Damaged(path_, keys::Describe(keys::ClientKey(key)) + ": that batch did not run it");
+  }
+  return decision;
+}
+
+Result<std::optional<txn::Decision>> Store::Follow(const std::string& key) const {
   // One iterator for both reads: both see the same state of the database.
   const auto it = NewIterator();
-  const std::string key = keys::Txn(txn);
   it->Seek(key);
   if (!it->Valid() || it->key() != rocksdb::Slice(key)) {
     if (Status status = ReadStatus(*it); !status.ok()) return InFolder(status.error());
@@ -132,10 +155,6 @@ Result<std::optional<txn::Decision>> Store::Find(const GlobalTxnId& txn) const {
   auto batch = SeekBatch(*it, *id);
   if (!batch.ok()) return InFolder(batch.error());
   if (!batch->has_value()) return Damaged(path_, keys::Describe(key) + ": its decision is missing");
-  const auto& members = (*batch)->decision.members;
-  if (std::ranges::find(members, txn) == members.end()) {
-    return Damaged(path_, keys::Describe(key) + ": it is not a member of that batch");
-  }
   return std::optional<txn::Decision>(std::move((*batch)->decision));
 }
 

@@ -58,6 +58,7 @@ class Store {
   Result<bool> ForgetSome();
 
   Result<std::optional<txn::Decision>> Find(const GlobalTxnId& txn) const;
+  Result<std::optional<txn::Decision>> FindKey(const std::string& key) const;
   std::optional<KafkaClusterId> Binding(const ClusterName& cluster) const;
   WallTime Horizon() const { return WallTime{horizon_ms_.load()}; }
 
@@ -78,6 +79,8 @@ class Store {
   Status RecoverOpenBatches();
   Status RecoverLeftBehind();
   Status StartIncarnation();
+  /// The decision that an entry of an index leads to.
+  Result<std::optional<txn::Decision>> Follow(const std::string& index_key) const;
   template <typename T>
   Result<std::optional<T>> GetMeta(std::string_view key) const;
   Result<bool> IsStored(BatchId batch) const;

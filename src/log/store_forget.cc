@@ -13,13 +13,16 @@ namespace {
 constexpr int kBatchesPerRound = 64;
 constexpr std::size_t kMembersPerRound = 4096;
 
-/// No member of the batch began after this.
+/// No member of the batch began after this, and no key of one is younger.
 WallTime LatestBirth(const txn::Decision& decision) {
   WallTime latest = decision.decided_at;
   for (const GlobalTxnId& member : decision.members) {
     // Not decided_at alone: the clock may have stepped back between begin and decision.
     const auto parts = coordinator::ParseTxnId(member);
     if (parts) latest = std::max(latest, parts->birth);
+  }
+  for (const txn::MemberKey& member : decision.keys) {
+    latest = std::max(latest, member.key.birth);
   }
   return latest;
 }
@@ -105,6 +108,9 @@ void Store::Forget(const StoredBatch& batch, ForgetRound& round) {
   for (const std::string& key : batch.keys) round.writes.Delete(key);
   for (const GlobalTxnId& member : batch.decision.members) {
     round.writes.Delete(keys::Txn(member));
+  }
+  for (const txn::MemberKey& member : batch.decision.keys) {
+    round.writes.Delete(keys::ClientKey(member.key.key));
   }
   forgotten_.horizon = std::max(forgotten_.horizon, LatestBirth(batch.decision));
   kept_.bytes -= std::min(kept_.bytes, batch.weight);

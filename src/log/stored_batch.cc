@@ -41,6 +41,7 @@ std::uint64_t WeightOf(const txn::Decision& decision, std::size_t record_bytes) 
   constexpr std::uint64_t kPerParticipant = 64;  // Its completion.
   std::uint64_t weight = record_bytes + kPerKey + kPerParticipant * decision.participants.size();
   for (const GlobalTxnId& member : decision.members) weight += member.get().size() + kPerKey;
+  for (const txn::MemberKey& member : decision.keys) weight += member.key.key.size() + kPerKey;
   return weight;
 }
 

@@ -12,9 +12,14 @@
 namespace lockstep::server {
 
 struct ApiLimits {
+  std::size_t message_bytes = 4u << 20;
   std::size_t record_bytes = 1u << 20;
   std::size_t concurrent_calls = 10'000;
 };
+
+/// Transactions under way on one ExecuteStream. Bounds what is read ahead of slow clusters, and
+/// what is answered ahead of a slow reader.
+inline constexpr std::size_t kExecuteStreamInFlight = 1'000;
 
 /// Shared by the services, owned by Server. The references outlive it.
 struct Api {

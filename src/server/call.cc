@@ -5,21 +5,30 @@
 namespace lockstep::server {
 
 Call::Call(Api& api, const char* method, grpc::ServerUnaryReactor* reactor)
-    : calls_(api.calls), method_(method), reactor_(reactor) {
-  ++*calls_;
-}
+    : slot_(api), method_(method), reactor_(reactor) {}
 
 Call::~Call() {
   if (Claim()) Finish(MakeError(Code::kInternal, "the call was dropped", Effect::kUnknown));
-  --*calls_;
 }
 
 void Call::Finish(const Status& status, std::optional<v1::Reason> reason) {
   if (status.ok()) return reactor_->Finish(grpc::Status::OK);
-  const auto level =
-      status.error().code == Code::kInternal ? spdlog::level::err : spdlog::level::debug;
-  spdlog::log(level, "{}: {}", method_, ToString(status.error()));
-  reactor_->Finish(ToGrpcStatus(status.error(), reason));
+  reactor_->Finish(Note(method_, status.error(), reason));
+}
+
+std::optional<Refused> CheckServing(const Api& api) {
+  if (!api.open) return Refused{MakeError(Code::kUnavailable, "lockstepd is starting; retry"), {}};
+  if (*api.calls <= api.limits.concurrent_calls) return std::nullopt;
+  return Refused{
+      MakeError(Code::kResourceExhausted, "too many calls under way (limits.concurrent_calls is " +
+                                              std::to_string(api.limits.concurrent_calls) + ")"),
+      {}};
+}
+
+grpc::Status Note(const char* method, const Error& error, std::optional<v1::Reason> reason) {
+  const auto level = error.code == Code::kInternal ? spdlog::level::err : spdlog::level::debug;
+  spdlog::log(level, "{}: {}", method, ToString(error));
+  return ToGrpcStatus(error, reason);
 }
 
 std::optional<Refused> CheckCluster(const Api& api, const ClusterName& name) {

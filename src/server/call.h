@@ -14,6 +14,18 @@
 
 namespace lockstep::server {
 
+/// Counts one call under way, for as long as it lives.
+class CallSlot {
+ public:
+  explicit CallSlot(Api& api) : calls_(api.calls) { ++*calls_; }
+  ~CallSlot() { --*calls_; }
+  CallSlot(const CallSlot&) = delete;
+  CallSlot& operator=(const CallSlot&) = delete;
+
+ private:
+  const std::shared_ptr<std::atomic<std::size_t>> calls_;
+};
+
 /// One unary call under way. Held by the callbacks that will answer it; the last one gone, it no
 /// longer counts against the limit, and if none of them answered it, it is answered INTERNAL.
 /// Thread-safe.
@@ -32,7 +44,7 @@ class Call {
   void Finish(const Status& status, std::optional<v1::Reason> reason = std::nullopt);
 
  private:
-  const std::shared_ptr<std::atomic<std::size_t>> calls_;
+  const CallSlot slot_;
   const char* const method_;
   grpc::ServerUnaryReactor* const reactor_;
   std::atomic<bool> claimed_{false};
@@ -45,6 +57,12 @@ struct Refused {
   std::optional<v1::Reason> reason;  ///< Where the table's is too coarse.
 };
 
+/// None: a call whose slot is taken may be served now.
+std::optional<Refused> CheckServing(const Api& api);
+
+/// The status of an error, noted in the log.
+grpc::Status Note(const char* method, const Error& error, std::optional<v1::Reason> reason);
+
 /// Runs `start` for a call that may be served now. It validates, and either hands the call to
 /// callbacks or returns why not.
 template <typename Start>
@@ -52,17 +70,8 @@ grpc::ServerUnaryReactor* Serve(Api& api, const char* method, grpc::CallbackServ
                                 Start start) {
   auto* reactor = context->DefaultReactor();
   const auto call = std::make_shared<Call>(api, method, reactor);
-  std::optional<Refused> refused;
-  if (!api.open) {
-    refused = Refused{MakeError(Code::kUnavailable, "lockstepd is starting; retry"), {}};
-  } else if (*api.calls > api.limits.concurrent_calls) {
-    refused = Refused{MakeError(Code::kResourceExhausted,
-                                "too many calls under way (limits.concurrent_calls is " +
-                                    std::to_string(api.limits.concurrent_calls) + ")"),
-                      {}};
-  } else {
-    refused = start(call);
-  }
+  std::optional<Refused> refused = CheckServing(api);
+  if (!refused) refused = start(call);
   if (refused && call->Claim()) call->Finish(refused->error, refused->reason);
   return reactor;
 }

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <limits>
-#include <set>
 #include <utility>
 
 namespace lockstep::server {
@@ -13,104 +11,7 @@ namespace {
 
 using google::protobuf::util::TimeUtil;
 
-constexpr std::size_t kMaxLabelBytes = 256;
-constexpr std::size_t kMaxIdBytes = 256;
 constexpr std::int64_t kYear9999Seconds = 253'402'300'799;  // Protobuf's last second.
-
-Error Invalid(const std::string& field, const std::string& problem) {
-  return MakeError(Code::kInvalidArgument, field + ": " + problem);
-}
-
-/// Within what google.protobuf.Duration allows, and what 64 bits of nanoseconds hold.
-Result<Duration> ParsePositive(const std::string& field,
-                               const google::protobuf::Duration& duration) {
-  constexpr std::int64_t kMaxSeconds = std::numeric_limits<std::int64_t>::max() / 1'000'000'000 - 1;
-  const bool valid = duration.seconds() >= 0 && duration.seconds() <= kMaxSeconds &&
-                     duration.nanos() >= 0 && duration.nanos() < 1'000'000'000 &&
-                     (duration.seconds() > 0 || duration.nanos() > 0);
-  if (!valid) return Invalid(field, "must be a positive duration");
-  return std::chrono::seconds(duration.seconds()) + std::chrono::nanoseconds(duration.nanos());
-}
-
-/// What Produce and SendOffsets share.
-template <typename Request>
-Result<WorkCall> ParseWorkCall(const Request& request) {
-  WorkCall call;
-  auto id = ParseTxnId(request.txn_id());
-  if (!id) return id.error();
-  call.txn = *std::move(id);
-  if (request.cluster().empty()) return Invalid("cluster", "is required");
-  call.cluster = ClusterName(request.cluster());
-  if (!request.has_sequence()) {
-    return Invalid("sequence", "is required: it counts this transaction's calls from 0");
-  }
-  call.sequence = request.sequence();
-  return call;
-}
-
-Result<txn::Record> ParseRecord(const std::string& field, const v1::Record& in) {
-  txn::Record out;
-  if (in.topic().empty()) return Invalid(field + ".topic", "is required");
-  out.topic = in.topic();
-  if (in.has_partition()) {
-    if (in.partition() < 0) return Invalid(field + ".partition", "must not be negative");
-    out.partition = in.partition();
-  }
-  if (in.has_key()) out.key = in.key();
-  if (in.has_value()) out.value = in.value();
-  out.headers.reserve(static_cast<std::size_t>(in.headers_size()));
-  for (const v1::Header& header : in.headers()) {
-    out.headers.push_back({header.key(), header.has_value()
-                                             ? std::optional<std::string>(header.value())
-                                             : std::nullopt});
-  }
-  if (in.has_timestamp()) {
-    const auto& time = in.timestamp();
-    if (time.seconds() < 0 || time.seconds() > kYear9999Seconds || time.nanos() < 0 ||
-        time.nanos() >= 1'000'000'000) {
-      return Invalid(field + ".timestamp", "must be a time since 1970");
-    }
-    out.timestamp_ms = TimeUtil::TimestampToMilliseconds(time);
-  }
-  return out;
-}
-
-Result<txn::OffsetToCommit> ParseOffset(const std::string& field, const v1::Offset& in) {
-  if (in.topic().empty()) return Invalid(field + ".topic", "is required");
-  if (in.partition() < 0) return Invalid(field + ".partition", "must not be negative");
-  if (in.offset() < 0) return Invalid(field + ".offset", "must not be negative");
-  if (in.has_leader_epoch() && in.leader_epoch() < 0) {
-    return Invalid(field + ".leader_epoch", "must not be negative");
-  }
-  txn::OffsetToCommit out;
-  out.partition = {in.topic(), in.partition()};
-  out.offset = in.offset();
-  if (in.has_leader_epoch()) out.leader_epoch = in.leader_epoch();
-  out.metadata = in.metadata();
-  return out;
-}
-
-Result<txn::GroupOffsets> ParseGroup(const v1::ConsumerGroup& group, bool standalone) {
-  if (group.group_id().empty()) return Invalid("group.group_id", "is required");
-  txn::GroupOffsets out;
-  out.group_id = group.group_id();
-  out.standalone = standalone;
-  if (standalone) {
-    if (group.has_generation() || !group.member_id().empty() || group.has_group_instance_id()) {
-      return Invalid("group", "standalone offsets carry no generation, member or instance id");
-    }
-    return out;
-  }
-  if (!group.has_generation() || group.generation() < 0 || group.member_id().empty()) {
-    return Invalid("group",
-                   "generation and member_id are required, so that the broker can fence a stale "
-                   "member; or say standalone");
-  }
-  out.generation = group.generation();
-  out.member_id = group.member_id();
-  if (group.has_group_instance_id()) out.group_instance_id = group.group_instance_id();
-  return out;
-}
 
 v1::BranchOutcome BranchOutcomeOf(txn::ParticipantOutcome outcome) {
   switch (outcome) {
@@ -164,7 +65,17 @@ v1::Outcome OutcomeOf(txn::GlobalTxnState state) {
 
 bool IsAborted(txn::GlobalTxnState state) { return OutcomeOf(state) == v1::OUTCOME_ABORTED; }
 
-void Fill(const coordinator::BranchView& view, v1::Branch& branch) {
+void FillPositions(const txn::Positions& positions, v1::ManagedBranch& managed) {
+  if (positions == nullptr) return;
+  managed.mutable_positions()->Reserve(static_cast<int>(positions->size()));
+  for (const txn::RecordPosition& position : *positions) {
+    auto& out = *managed.add_positions();
+    out.set_partition(position.partition);
+    out.set_offset(position.offset);
+  }
+}
+
+void Fill(const coordinator::BranchView& view, v1::Branch& branch, bool positions = false) {
   branch.set_cluster(view.cluster.get());
   branch.set_outcome(BranchOutcomeOf(view.outcome));
   branch.set_problem(view.problem);
@@ -178,12 +89,13 @@ void Fill(const coordinator::BranchView& view, v1::Branch& branch) {
     out.set_topic(partition.topic);
     out.set_partition(partition.partition);
   }
+  if (positions) FillPositions(view.positions, managed);
 }
 
-/// What Transaction and the two outcome responses have in common.
+/// What Transaction and the outcome responses have in common.
 template <typename Message>
-void FillBranches(const coordinator::TxnView& view, Message& message) {
-  for (const auto& branch : view.branches) Fill(branch, *message.add_branches());
+void FillBranches(const coordinator::TxnView& view, Message& message, bool positions = false) {
+  for (const auto& branch : view.branches) Fill(branch, *message.add_branches(), positions);
   if (!IsAborted(view.state)) return;
   auto& abort = *message.mutable_abort();
   abort.set_reason(ToProto(view.refusal.reason));
@@ -193,7 +105,7 @@ void FillBranches(const coordinator::TxnView& view, Message& message) {
 }
 
 template <typename Response>
-Status FillOutcomeOf(const coordinator::TxnView& view, Response& response) {
+Status FillOutcomeOf(const coordinator::TxnView& view, Response& response, bool positions) {
   const v1::Outcome outcome = OutcomeOf(view.state);
   if (outcome == v1::OUTCOME_UNSPECIFIED) {
     return MakeError(Code::kInternal,
@@ -201,104 +113,24 @@ Status FillOutcomeOf(const coordinator::TxnView& view, Response& response) {
                      Effect::kUnknown);
   }
   response.set_outcome(outcome);
-  FillBranches(view, response);
+  FillBranches(view, response, positions);
   return {};
 }
 
 }  // namespace
 
-// ---- Requests
-// ------------------------------------------------------------------------------------
-
-Result<GlobalTxnId> ParseTxnId(const std::string& text) {
-  if (text.empty()) return Invalid("txn_id", "is required");
-  const bool plain =
-      std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 127; });
-  if (text.size() > kMaxIdBytes || !plain) return Invalid("txn_id", "is not formed like an id");
-  return GlobalTxnId(text);
+Status FillOutcome(const coordinator::TxnView& view, bool positions, v1::CommitResponse& response) {
+  return FillOutcomeOf(view, response, positions);
 }
 
-Result<BeginCall> ParseBegin(const v1::BeginGlobalTxnRequest& request) {
-  if (!request.has_timeout()) return Invalid("timeout", "is required");
-  const auto timeout = ParsePositive("timeout", request.timeout());
-  if (!timeout) return timeout.error();
-  if (request.label().size() > kMaxLabelBytes) {
-    return Invalid("label", "must not be longer than " + std::to_string(kMaxLabelBytes) + " bytes");
-  }
-  return BeginCall{*timeout, request.label()};
-}
-
-Result<WorkCall> ParseProduce(const v1::ProduceRequest& request, std::size_t record_bytes) {
-  auto call = ParseWorkCall(request);
-  if (!call) return call;
-  if (request.records().empty()) return Invalid("records", "must not be empty");
-  call->work.records.reserve(static_cast<std::size_t>(request.records_size()));
-  for (int i = 0; i < request.records_size(); ++i) {
-    const std::string field = "records[" + std::to_string(i) + "]";
-    auto record = ParseRecord(field, request.records(i));
-    if (!record) return record.error();
-    if (const std::size_t weight = Weight(*record); weight > record_bytes) {
-      return Invalid(field, "weighs " + std::to_string(weight) + " bytes, limits.record_bytes is " +
-                                std::to_string(record_bytes));
-    }
-    call->work.records.push_back(*std::move(record));
-  }
-  return call;
-}
-
-Result<WorkCall> ParseSendOffsets(const v1::SendOffsetsRequest& request) {
-  auto call = ParseWorkCall(request);
-  if (!call) return call;
-  if (!request.kafka_cluster_id().empty()) {
-    call->kafka_cluster_id = KafkaClusterId(request.kafka_cluster_id());
-  }
-  auto group = ParseGroup(request.group(), request.standalone());
-  if (!group) return group.error();
-  if (request.offsets().empty()) return Invalid("offsets", "must not be empty");
-  std::set<txn::TopicPartition> seen;
-  for (int i = 0; i < request.offsets_size(); ++i) {
-    const std::string field = "offsets[" + std::to_string(i) + "]";
-    auto offset = ParseOffset(field, request.offsets(i));
-    if (!offset) return offset.error();
-    if (!seen.insert(offset->partition).second) {
-      return Invalid(field, ToString(offset->partition) + " is given twice");
-    }
-    group->offsets.push_back(*std::move(offset));
-  }
-  call->work.offsets.push_back(*std::move(group));
-  return call;
-}
-
-Result<coordinator::CommitOptions> ParseCommit(const v1::CommitRequest& request) {
-  coordinator::CommitOptions options;
-  switch (request.wait()) {
-    case v1::COMMIT_WAIT_UNSPECIFIED:
-    case v1::COMMIT_WAIT_COMPLETE:
-      options.wait = coordinator::WaitFor::kComplete;
-      break;
-    case v1::COMMIT_WAIT_DECIDED:
-      options.wait = coordinator::WaitFor::kDecided;
-      break;
-    default:
-      return Invalid("wait", "must be COMPLETE or DECIDED");
-  }
-  if (request.has_max_wait()) {
-    const auto max_wait = ParsePositive("max_wait", request.max_wait());
-    if (!max_wait) return max_wait.error();
-    options.max_wait = *max_wait;
-  }
-  return options;
-}
-
-// ---- Answers
-// -------------------------------------------------------------------------------------
-
-Status FillOutcome(const coordinator::TxnView& view, v1::CommitResponse& response) {
-  return FillOutcomeOf(view, response);
+Status FillOutcome(const coordinator::TxnView& view, bool positions,
+                   v1::ExecuteResponse& response) {
+  response.set_txn_id(view.id.get());
+  return FillOutcomeOf(view, response, positions);
 }
 
 Status FillOutcome(const coordinator::TxnView& view, v1::AbortResponse& response) {
-  return FillOutcomeOf(view, response);
+  return FillOutcomeOf(view, response, false);
 }
 
 v1::Transaction ToProto(const coordinator::TxnView& view) {
@@ -310,6 +142,10 @@ v1::Transaction ToProto(const coordinator::TxnView& view) {
   // Not known any more once only the log remembers it.
   if (view.expires_at.ms != 0) *out.mutable_expire_time() = ToProto(view.expires_at);
   FillBranches(view, out);
+  if (view.state == txn::GlobalTxnState::kActive) out.set_next_sequence(view.next_sequence);
+  if (view.decided_at.ms != 0) *out.mutable_decide_time() = ToProto(view.decided_at);
+  if (view.ended_at.ms != 0) *out.mutable_end_time() = ToProto(view.ended_at);
+  out.set_key(view.key);
   return out;
 }
 
@@ -333,6 +169,15 @@ v1::ClusterStatus ToProto(const ClusterName& name, const coordinator::ClusterSta
   out.mutable_lanes()->set_idle(status.lanes_idle);
   out.mutable_lanes()->set_busy(status.lanes_busy);
   out.mutable_lanes()->set_renewing(status.lanes_renewing);
+  return out;
+}
+
+v1::ClusterInfo ToClusterInfo(const ClusterName& name, const coordinator::ClusterStatus& status) {
+  v1::ClusterInfo out;
+  out.set_name(name.get());
+  out.set_state(ClusterStateOf(status.state));
+  out.set_kafka_cluster_id(status.kafka_cluster_id.get());
+  out.set_problem(status.problem);
   return out;
 }
 

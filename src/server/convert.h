@@ -29,19 +29,42 @@ struct WorkCall {
 };
 /// `record_bytes` is the limit for one record.
 Result<WorkCall> ParseProduce(const v1::ProduceRequest& request, std::size_t record_bytes);
+Result<WorkCall> ParseProduce(const v1::ProduceStreamRequest& request, std::size_t record_bytes);
 Result<WorkCall> ParseSendOffsets(const v1::SendOffsetsRequest& request);
 
 Result<coordinator::CommitOptions> ParseCommit(const v1::CommitRequest& request);
 /// Present, short and printable, so that logs can show it; its form is the coordinator's to judge.
 Result<GlobalTxnId> ParseTxnId(const std::string& text);
 
-/// Fills a CommitResponse or an AbortResponse. kInternal for a state that is no outcome.
-Status FillOutcome(const coordinator::TxnView& view, v1::CommitResponse& response);
+struct ExecuteCall {
+  coordinator::Submission submission;
+  coordinator::CommitOptions options;
+};
+Result<ExecuteCall> ParseExecute(const v1::ExecuteRequest& request, std::size_t record_bytes);
+/// What ParseExecute asks of a key.
+Status CheckKey(const std::string& key);
+
+struct ListCall {
+  coordinator::ListFilter filter;
+  std::optional<GlobalTxnId> after;
+  std::size_t count = 100;
+};
+Result<ListCall> ParseList(const v1::ListTxnsRequest& request);
+
+/// The revision that a watcher saw last; 0: none of this start's.
+Result<std::uint64_t> ParseResumeToken(const std::string& token, Incarnation incarnation);
+std::string ResumeToken(Incarnation incarnation, std::uint64_t revision);
+
+/// Fills the response, with positions where they are wanted. kInternal for a state that is no
+/// outcome.
+Status FillOutcome(const coordinator::TxnView& view, bool positions, v1::CommitResponse& response);
+Status FillOutcome(const coordinator::TxnView& view, bool positions, v1::ExecuteResponse& response);
 Status FillOutcome(const coordinator::TxnView& view, v1::AbortResponse& response);
 
 v1::Transaction ToProto(const coordinator::TxnView& view);
 v1::InDoubt ToProto(const coordinator::InDoubtView& view);
 v1::ClusterStatus ToProto(const ClusterName& name, const coordinator::ClusterStatus& status);
+v1::ClusterInfo ToClusterInfo(const ClusterName& name, const coordinator::ClusterStatus& status);
 v1::TxnState ToProto(txn::GlobalTxnState state);
 v1::AbortReason ToProto(txn::AbortReason reason);
 google::protobuf::Timestamp ToProto(WallTime time);

@@ -1,43 +1,49 @@
 #include "server/coordinator_service.h"
 
+#include <google/protobuf/util/time_util.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "server/call.h"
 #include "server/convert.h"
+#include "server/execute_stream.h"
+#include "server/produce_stream.h"
+#include "server/version.h"
+#include "server/watch_stream.h"
 
 namespace lockstep::server {
 namespace {
 
 using coordinator::TxnView;
-using std::chrono::milliseconds;
-
-/// How long the client will wait from now; none: for ever.
-std::optional<Duration> TimeLeft(const grpc::CallbackServerContext& context) {
-  const auto deadline = context.deadline();
-  if (deadline == std::chrono::system_clock::time_point::max()) return std::nullopt;
-  return std::max<Duration>(deadline - std::chrono::system_clock::now(), Duration::zero());
+void LogAbort(const TxnView& view) {
+  const txn::Refusal& why = view.refusal;
+  if (why.reason == txn::AbortReason::kNone || why.reason == txn::AbortReason::kClientAbort) return;
+  spdlog::info("{} aborted: {} {}: {}", view.id.get(), Name(why.reason), why.cluster.get(),
+               why.message);
 }
 
-/// An answer must leave this much before the client's deadline to arrive in time.
-Duration AnswerMargin(Duration time_left) {
-  return std::clamp<Duration>(time_left / 10, milliseconds(10), milliseconds(500));
+v1::Limits LimitsOf(const Api& api) {
+  const coordinator::Limits& limits = api.coordinator.limits();
+  v1::Limits out;
+  out.set_message_bytes(api.limits.message_bytes);
+  out.set_record_bytes(api.limits.record_bytes);
+  out.set_transaction_bytes(limits.txn_bytes);
+  const auto longest =
+      std::chrono::duration_cast<std::chrono::milliseconds>(limits.max_txn_timeout);
+  *out.mutable_transaction_timeout() =
+      google::protobuf::util::TimeUtil::MillisecondsToDuration(longest.count());
+  out.set_open_transactions(limits.open_txns);
+  out.set_execute_stream_in_flight(kExecuteStreamInFlight);
+  return out;
 }
 
-/// The first of the answers that come counts.
-template <typename Response>
-coordinator::Callback<Result<TxnView>> AnswerOutcome(CallPtr call, Response* response) {
-  return [call = std::move(call), response](const Result<TxnView>& view) {
-    if (!call->Claim()) return;
-    if (!view) return call->Finish(view.error());
-    if (view->refusal.reason != txn::AbortReason::kNone &&
-        view->refusal.reason != txn::AbortReason::kClientAbort) {
-      spdlog::info("{} aborted: {} {}: {}", view->id.get(), Name(view->refusal.reason),
-                   view->refusal.cluster.get(), view->refusal.message);
-    }
-    call->Finish(FillOutcome(*view, *response));
-  };
+Refused NotServed() {
+  return {MakeError(Code::kUnimplemented,
+                    "this server does not enlist clients' own producers: GetServerInfo does not "
+                    "list CAPABILITY_ENLIST"),
+          {}};
 }
 
 coordinator::Callback<Status> AnswerStatus(CallPtr call) {
@@ -55,11 +61,12 @@ grpc::ServerUnaryReactor* CoordinatorService::BeginGlobalTxn(
     auto begin = ParseBegin(*request);
     if (!begin) return Refused{begin.error(), {}};
     api_.coordinator.Begin(begin->timeout, std::move(begin->label),
-                           [call, response](const Result<TxnView>& view) {
+                           [this, call, response](const Result<TxnView>& view) {
                              if (!call->Claim()) return;
                              if (!view) return call->Finish(view.error());
                              response->set_txn_id(view->id.get());
                              *response->mutable_expire_time() = ToProto(view->expires_at);
+                             *response->mutable_limits() = LimitsOf(api_);
                              call->Finish({});
                            });
     return std::nullopt;
@@ -100,43 +107,21 @@ grpc::ServerUnaryReactor* CoordinatorService::Commit(grpc::CallbackServerContext
     if (!id) return Refused{id.error(), {}};
     auto options = ParseCommit(*request);
     if (!options) return Refused{options.error(), {}};
-    // A decided transaction is never a DEADLINE_EXCEEDED: shortly before the client gives up,
-    // DECIDED is enough of an answer. max_wait alone would not do, it counts from the decision; it
-    // only keeps waiters whose client has gone from staying for ever.
-    std::optional<Duration> patience;
-    if (const std::optional<Duration> left = TimeLeft(*context)) {
-      options->max_wait = std::min(options->max_wait.value_or(*left), *left);
-      patience = std::max(*left - AnswerMargin(*left), Duration::zero());
-    }
-    api_.executor.Post([this, call, response, patience, id = *std::move(id), options = *options] {
-      AwaitCommit(id, options, patience, AnswerOutcome(call, response));
-    });
+    waits_.Commit(
+        *std::move(id), *options, TimeLeft(*context),
+        [call, response, positions = options->want_positions](const Result<TxnView>& view) {
+          if (!call->Claim()) return;
+          if (!view) return call->Finish(view.error());
+          LogAbort(*view);
+          call->Finish(FillOutcome(*view, positions, *response));
+        });
     return std::nullopt;
   });
 }
 
-void CoordinatorService::AwaitCommit(const GlobalTxnId& id, coordinator::CommitOptions options,
-                                     std::optional<Duration> patience, AnswerTxn answer) {
-  if (answer_decided_) options.wait = coordinator::WaitFor::kDecided;
-  const auto settle_for_decided = [this, id, answer] {
-    api_.coordinator.Commit(id, {coordinator::WaitFor::kDecided, std::nullopt}, answer);
-  };
-  const std::uint64_t number = next_waiting_++;
-  waiting_[number] = settle_for_decided;
-  std::optional<coordinator::Executor::TimerId> timer;
-  if (patience) timer = api_.executor.PostAfter(*patience, settle_for_decided);
-  api_.coordinator.Commit(id, options, [this, number, timer, answer](Result<TxnView> view) {
-    waiting_.erase(number);
-    if (timer) api_.executor.Cancel(*timer);
-    answer(std::move(view));
-  });
-}
-
 void CoordinatorService::AnswerDecided() {
-  api_.executor.Post([this] {
-    answer_decided_ = true;
-    for (const auto& [number, settle_for_decided] : waiting_) settle_for_decided();
-  });
+  waits_.AnswerDecided();
+  api_.coordinator.EndWatches();
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::Abort(grpc::CallbackServerContext* context,
@@ -145,7 +130,11 @@ grpc::ServerUnaryReactor* CoordinatorService::Abort(grpc::CallbackServerContext*
   return Serve(api_, "Abort", context, [&](const CallPtr& call) -> std::optional<Refused> {
     auto id = ParseTxnId(request->txn_id());
     if (!id) return Refused{id.error(), {}};
-    api_.coordinator.Abort(*std::move(id), AnswerOutcome(call, response));
+    api_.coordinator.Abort(*std::move(id), [call, response](const Result<TxnView>& view) {
+      if (!call->Claim()) return;
+      if (!view) return call->Finish(view.error());
+      call->Finish(FillOutcome(*view, *response));
+    });
     return std::nullopt;
   });
 }
@@ -164,6 +153,126 @@ grpc::ServerUnaryReactor* CoordinatorService::GetTxn(grpc::CallbackServerContext
     });
     return std::nullopt;
   });
+}
+
+// ---- A whole transaction in one call
+// -------------------------------------------------------------
+
+grpc::ServerUnaryReactor* CoordinatorService::Execute(grpc::CallbackServerContext* context,
+                                                      const v1::ExecuteRequest* request,
+                                                      v1::ExecuteResponse* response) {
+  return Serve(api_, "Execute", context, [&](const CallPtr& call) -> std::optional<Refused> {
+    auto execute = ParseExecute(*request, api_.limits.record_bytes);
+    if (!execute) return Refused{execute.error(), {}};
+    for (const auto& part : execute->submission.parts) {
+      if (auto unknown = CheckCluster(api_, part.cluster)) return unknown;
+    }
+    waits_.Execute(*std::move(execute), TimeLeft(*context),
+                   [call, response, positions = request->return_positions()](
+                       const std::variant<Executed, Refused>& result) {
+                     if (!call->Claim()) return;
+                     if (const auto* refused = std::get_if<Refused>(&result)) {
+                       return call->Finish(refused->error, refused->reason);
+                     }
+                     const auto& executed = std::get<Executed>(result);
+                     LogAbort(executed.view);
+                     call->Finish(FillExecuted(executed, positions, *response));
+                   });
+    return std::nullopt;
+  });
+}
+
+grpc::ServerBidiReactor<v1::ExecuteStreamRequest, v1::ExecuteStreamResponse>*
+CoordinatorService::ExecuteStream(grpc::CallbackServerContext* context) {
+  return new server::ExecuteStream(api_, waits_, context);
+}
+
+// ---- What is there
+// -------------------------------------------------------------------------------
+
+grpc::ServerUnaryReactor* CoordinatorService::ListTxns(grpc::CallbackServerContext* context,
+                                                       const v1::ListTxnsRequest* request,
+                                                       v1::ListTxnsResponse* response) {
+  return Serve(api_, "ListTxns", context, [&](const CallPtr& call) -> std::optional<Refused> {
+    auto list = ParseList(*request);
+    if (!list) return Refused{list.error(), {}};
+    api_.coordinator.List(std::move(list->filter), std::move(list->after), list->count,
+                          [call, response](const Result<coordinator::TxnPage>& page) {
+                            if (!call->Claim()) return;
+                            if (!page) return call->Finish(page.error());
+                            for (const TxnView& view : page->txns) {
+                              *response->add_txns() = ToProto(view);
+                            }
+                            if (page->more) {
+                              response->set_next_page_token(page->txns.back().id.get());
+                            }
+                            call->Finish({});
+                          });
+    return std::nullopt;
+  });
+}
+
+grpc::ServerWriteReactor<v1::WatchTxnResponse>* CoordinatorService::WatchTxn(
+    grpc::CallbackServerContext*, const v1::WatchTxnRequest* request) {
+  return new WatchStream(api_, *request);
+}
+
+grpc::ServerReadReactor<v1::ProduceStreamRequest>* CoordinatorService::ProduceStream(
+    grpc::CallbackServerContext*, v1::ProduceStreamResponse* response) {
+  return new server::ProduceStream(api_, response);
+}
+
+grpc::ServerUnaryReactor* CoordinatorService::GetServerInfo(grpc::CallbackServerContext* context,
+                                                            const v1::GetServerInfoRequest*,
+                                                            v1::GetServerInfoResponse* response) {
+  return Serve(api_, "GetServerInfo", context, [&](const CallPtr& call) -> std::optional<Refused> {
+    if (!call->Claim()) return std::nullopt;
+    const coordinator::RecoveredLog& log = api_.log.recovered();
+    response->set_version(kVersion);
+    response->set_log_id(log.log_id.get());
+    response->set_incarnation(log.incarnation.get());
+    *response->mutable_start_time() = ToProto(api_.started_at);
+    for (const v1::Capability capability :
+         {v1::CAPABILITY_EXECUTE, v1::CAPABILITY_EXECUTE_STREAM, v1::CAPABILITY_PRODUCE_STREAM,
+          v1::CAPABILITY_LIST_TXNS, v1::CAPABILITY_WATCH_TXN, v1::CAPABILITY_POSITIONS}) {
+      response->add_capabilities(capability);
+    }
+    *response->mutable_limits() = LimitsOf(api_);
+    call->Finish({});
+    return std::nullopt;
+  });
+}
+
+grpc::ServerUnaryReactor* CoordinatorService::ListClusters(grpc::CallbackServerContext* context,
+                                                           const v1::ListClustersRequest*,
+                                                           v1::ListClustersResponse* response) {
+  return Serve(api_, "ListClusters", context, [&](const CallPtr& call) -> std::optional<Refused> {
+    if (!call->Claim()) return std::nullopt;
+    std::vector<coordinator::Cluster*> clusters = api_.clusters;
+    std::ranges::sort(clusters, {}, [](const auto* cluster) { return cluster->name(); });
+    for (const coordinator::Cluster* cluster : clusters) {
+      *response->add_clusters() = ToClusterInfo(cluster->name(), cluster->status());
+    }
+    call->Finish({});
+    return std::nullopt;
+  });
+}
+
+// ---- Transactions of the client's own producer
+// ---------------------------------------------------
+
+grpc::ServerUnaryReactor* CoordinatorService::RegisterProducer(grpc::CallbackServerContext* context,
+                                                               const v1::RegisterProducerRequest*,
+                                                               v1::RegisterProducerResponse*) {
+  return Serve(api_, "RegisterProducer", context,
+               [](const CallPtr&) -> std::optional<Refused> { return NotServed(); });
+}
+
+grpc::ServerUnaryReactor* CoordinatorService::Enlist(grpc::CallbackServerContext* context,
+                                                     const v1::EnlistRequest*,
+                                                     v1::EnlistResponse*) {
+  return Serve(api_, "Enlist", context,
+               [](const CallPtr&) -> std::optional<Refused> { return NotServed(); });
 }
 
 }  // namespace lockstep::server

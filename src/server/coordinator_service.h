@@ -2,12 +2,8 @@
 
 #include <lockstep/v1/coordinator.grpc.pb.h>
 
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <optional>
-
 #include "server/api.h"
+#include "server/commit_waits.h"
 
 namespace lockstep::server {
 
@@ -15,7 +11,7 @@ namespace lockstep::server {
 /// blocks a gRPC thread. Destroyed only once the executor has stopped.
 class CoordinatorService final : public v1::Coordinator::CallbackService {
  public:
-  explicit CoordinatorService(Api& api) : api_(api) {}
+  explicit CoordinatorService(Api& api) : api_(api), waits_(api) {}
 
   grpc::ServerUnaryReactor* BeginGlobalTxn(grpc::CallbackServerContext* context,
                                            const v1::BeginGlobalTxnRequest* request,
@@ -36,21 +32,38 @@ class CoordinatorService final : public v1::Coordinator::CallbackService {
                                    const v1::GetTxnRequest* request,
                                    v1::GetTxnResponse* response) override;
 
-  /// Answers every Commit that waits for COMPLETE and is decided with COMMITTING, and those that
-  /// come from now on too. Thread-safe.
+  grpc::ServerReadReactor<v1::ProduceStreamRequest>* ProduceStream(
+      grpc::CallbackServerContext* context, v1::ProduceStreamResponse* response) override;
+  grpc::ServerUnaryReactor* Execute(grpc::CallbackServerContext* context,
+                                    const v1::ExecuteRequest* request,
+                                    v1::ExecuteResponse* response) override;
+  grpc::ServerBidiReactor<v1::ExecuteStreamRequest, v1::ExecuteStreamResponse>* ExecuteStream(
+      grpc::CallbackServerContext* context) override;
+  grpc::ServerUnaryReactor* ListTxns(grpc::CallbackServerContext* context,
+                                     const v1::ListTxnsRequest* request,
+                                     v1::ListTxnsResponse* response) override;
+  grpc::ServerWriteReactor<v1::WatchTxnResponse>* WatchTxn(
+      grpc::CallbackServerContext* context, const v1::WatchTxnRequest* request) override;
+  grpc::ServerUnaryReactor* GetServerInfo(grpc::CallbackServerContext* context,
+                                          const v1::GetServerInfoRequest* request,
+                                          v1::GetServerInfoResponse* response) override;
+  grpc::ServerUnaryReactor* ListClusters(grpc::CallbackServerContext* context,
+                                         const v1::ListClustersRequest* request,
+                                         v1::ListClustersResponse* response) override;
+  grpc::ServerUnaryReactor* RegisterProducer(grpc::CallbackServerContext* context,
+                                             const v1::RegisterProducerRequest* request,
+                                             v1::RegisterProducerResponse* response) override;
+  grpc::ServerUnaryReactor* Enlist(grpc::CallbackServerContext* context,
+                                   const v1::EnlistRequest* request,
+                                   v1::EnlistResponse* response) override;
+
+  /// The server leaves: who waits for COMPLETE and is decided is answered COMMITTING, watches end,
+  /// and so it is for calls that come from now on. Thread-safe.
   void AnswerDecided();
 
  private:
-  using AnswerTxn = coordinator::Callback<Result<coordinator::TxnView>>;
-  /// On the executor. `patience`: how long until DECIDED is enough.
-  void AwaitCommit(const GlobalTxnId& id, coordinator::CommitOptions options,
-                   std::optional<Duration> patience, AnswerTxn answer);
-
   Api& api_;
-  // On the executor only. What answers a waiting Commit as soon as it is decided.
-  std::map<std::uint64_t, std::function<void()>> waiting_;
-  std::uint64_t next_waiting_ = 0;
-  bool answer_decided_ = false;
+  CommitWaits waits_;
 };
 
 }  // namespace lockstep::server

@@ -104,6 +104,7 @@ void Record(BatchParticipant& participant, const Vote& vote) {
       participant.phase = ParticipantPhase::kYes;
       participant.prepared = vote.prepared;
       participant.deadline = vote.deadline;
+      participant.positions = vote.positions;
       break;
     case Vote::Kind::kReadOnly:
       participant.phase = ParticipantPhase::kReadOnly;

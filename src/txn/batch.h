@@ -42,6 +42,7 @@ struct BatchParticipant {
   std::optional<PreparedParticipant> prepared;  ///< After a YES.
   MonoTime deadline{};                          ///< After a YES.
   ParticipantOutcome outcome = ParticipantOutcome::kPending;
+  Positions positions;  ///< After a YES, if they were wanted.
 };
 
 struct Batch {

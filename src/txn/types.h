@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -61,6 +62,7 @@ struct GroupOffsets {
 struct BranchWork {
   std::vector<Record> records;
   std::vector<GroupOffsets> offsets;
+  bool want_positions = false;  ///< The vote shall tell where each record was written.
   bool empty() const { return records.empty() && offsets.empty(); }
 };
 
@@ -156,6 +158,15 @@ struct Refusal {
   bool retriable = false;  ///< The same transaction, begun anew, may well succeed.
 };
 
+/// Where one record was written.
+struct RecordPosition {
+  std::int32_t partition = 0;
+  std::int64_t offset = -1;  ///< -1: the broker did not tell.
+  friend bool operator==(const RecordPosition&, const RecordPosition&) = default;
+};
+/// One for each record of a branch, in their order. Shared: it may be long, and is never changed.
+using Positions = std::shared_ptr<const std::vector<RecordPosition>>;
+
 /// One participant's vote. YES only if every record was delivered, and the broker says Ongoing
 /// under the expected name with the partitions we wrote (docs/design/protocol.md, "Prepare").
 struct Vote {
@@ -163,6 +174,7 @@ struct Vote {
   Kind kind = Kind::kNo;
   PreparedParticipant prepared;  ///< kYes only.
   MonoTime deadline;             ///< kYes only: the broker keeps it open at least until then.
+  Positions positions;           ///< kYes only, if they were wanted.
   Refusal refusal;               ///< kNo only.
 };
 
@@ -174,11 +186,27 @@ struct DecidedParticipant {
   friend bool operator==(const DecidedParticipant&, const DecidedParticipant&) = default;
 };
 
+/// A client's name for one whole piece of work, run at most once (Coordinator::Submit).
+struct ClientKey {
+  std::string key;
+  WallTime birth;      ///< When the client made it, by its own clock (rule M18).
+  std::string digest;  ///< Of the work that it stands for.
+  friend bool operator==(const ClientKey&, const ClientKey&) = default;
+};
+
+/// The key under which a member of a decision was run.
+struct MemberKey {
+  std::uint32_t member = 0;  ///< Index into the decision's members.
+  ClientKey key;
+  friend bool operator==(const MemberKey&, const MemberKey&) = default;
+};
+
 /// A durable COMMIT decision over one batch. No record of a transaction means ABORT.
 struct Decision {
   BatchId batch;
   WallTime decided_at;
   std::vector<GlobalTxnId> members;
+  std::vector<MemberKey> keys;  ///< Of the members that have one.
   std::vector<DecidedParticipant> participants;
   bool acknowledged = false;  ///< An operator has seen a HEURISTIC outcome.
   friend bool operator==(const Decision&, const Decision&) = default;

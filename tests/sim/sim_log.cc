@@ -141,6 +141,9 @@ void SimLog::Forget() {
     for (const GlobalTxnId& member : decision.members) {
       forgotten.horizon = std::max(forgotten.horizon, coordinator::ParseTxnId(member)->birth);
     }
+    for (const txn::MemberKey& member : decision.keys) {
+      forgotten.horizon = std::max(forgotten.horizon, member.key.birth);
+    }
   }
   if (forgotten.through == BatchId(0)) return;
   Write(Type::kForgotten, log::Encode(forgotten));
@@ -261,6 +264,9 @@ void SimLog::Fail() {
 void SimLog::ApplyDecision(const txn::Decision& decision) {
   decisions_[decision.batch] = decision;
   for (const GlobalTxnId& member : decision.members) batch_of_[member] = decision.batch;
+  for (const txn::MemberKey& member : decision.keys) {
+    batch_of_key_[member.key.key] = decision.batch;
+  }
 }
 
 void SimLog::ApplyCompletion(const coordinator::Completion& completion) {
@@ -272,7 +278,9 @@ void SimLog::ApplyForgotten(const log::Forgotten& forgotten) {
   horizon_ = forgotten.horizon;
   recovered_.next_batch = BatchId(forgotten.through.get() + 1);
   decisions_.erase(decisions_.begin(), decisions_.upper_bound(forgotten.through));
-  std::erase_if(batch_of_, [&](const auto& entry) { return !decisions_.contains(entry.second); });
+  const auto gone = [&](const auto& entry) { return !decisions_.contains(entry.second); };
+  std::erase_if(batch_of_, gone);
+  std::erase_if(batch_of_key_, gone);
 }
 
 std::optional<KafkaClusterId> SimLog::Binding(const ClusterName& cluster) const {
@@ -284,6 +292,12 @@ std::optional<KafkaClusterId> SimLog::Binding(const ClusterName& cluster) const 
 Result<std::optional<txn::Decision>> SimLog::Find(const GlobalTxnId& txn) const {
   const auto found = batch_of_.find(txn);
   if (found == batch_of_.end()) return std::optional<txn::Decision>();
+  return std::optional<txn::Decision>(decisions_.at(found->second));
+}
+
+Result<std::optional<txn::Decision>> SimLog::FindKey(const std::string& key) const {
+  const auto found = batch_of_key_.find(key);
+  if (found == batch_of_key_.end()) return std::optional<txn::Decision>();
   return std::optional<txn::Decision>(decisions_.at(found->second));
 }
 

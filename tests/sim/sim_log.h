@@ -46,6 +46,7 @@ class SimLog final : public coordinator::DecisionLog {
   void StoreSuperseded(std::string why, coordinator::Callback<Status> done) override;
   std::optional<KafkaClusterId> Binding(const ClusterName& cluster) const override;
   Result<std::optional<txn::Decision>> Find(const GlobalTxnId& txn) const override;
+  Result<std::optional<txn::Decision>> FindKey(const std::string& key) const override;
   WallTime Horizon() const override { return horizon_; }
 
   /// No syncs fail or are slow from now on.
@@ -94,6 +95,7 @@ class SimLog final : public coordinator::DecisionLog {
   coordinator::RecoveredLog recovered_;
   std::map<BatchId, txn::Decision> decisions_;
   std::map<GlobalTxnId, BatchId> batch_of_;
+  std::map<std::string, BatchId> batch_of_key_;
   std::map<ClusterName, KafkaClusterId> bindings_;
   WallTime horizon_;
 

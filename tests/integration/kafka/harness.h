@@ -72,6 +72,7 @@ class FakeDecisionLog : public coordinator::DecisionLog {
   void StoreAcknowledgement(BatchId, coordinator::Callback<Status>) override { std::abort(); }
   void StoreSuperseded(std::string, coordinator::Callback<Status>) override { std::abort(); }
   Result<std::optional<txn::Decision>> Find(const GlobalTxnId&) const override { std::abort(); }
+  Result<std::optional<txn::Decision>> FindKey(const std::string&) const override { std::abort(); }
   WallTime Horizon() const override { return {}; }
 
  private:

@@ -66,6 +66,22 @@ class ForgetTest : public ::testing::Test {
   std::unique_ptr<Store> store_;
 };
 
+TEST_F(ForgetTest, AKeyIsFoundUntilItIsForgottenAndThenBelowTheHorizon) {
+  txn::Decision decision = DecisionOf(1, 1, kStart);
+  decision.keys = {{0, {"key", WallTime{kStart + 5}, "digest"}}};
+  ASSERT_TRUE(store_->Add(decision).ok());
+  ASSERT_TRUE(store_->Write().ok());
+  Crash();
+  ASSERT_TRUE(store_->FindKey("key")->has_value());
+  EXPECT_EQ(store_->FindKey("key")->value().keys, decision.keys);
+  EXPECT_FALSE(store_->FindKey("ke")->has_value());
+  Complete(1);
+  clock_.now_ms += kWeek + 1;
+  Forget();
+  EXPECT_FALSE(store_->FindKey("key")->has_value());
+  EXPECT_GE(store_->Horizon(), WallTime{kStart + 5});
+}
+
 TEST_F(ForgetTest, WhatIsSettledForLongEnoughIsForgotten) {
   Decide(1);
   Complete(1);

@@ -23,6 +23,7 @@ txn::Decision Everything() {
   second.prepared.name.start_time_ms = -1;
   second.prepared.evidence = {{{"orders", 3}, 17}, {{"__consumer_offsets", 49}, 0}};
   decision.acknowledged = true;
+  decision.keys = {{1, {"key", WallTime{1'699'999'999'999}, std::string("\x00\xff", 2)}}};
   return decision;
 }
 
@@ -47,6 +48,13 @@ TEST(RecordCodec, ADecisionComesBackAsItWas) {
   const auto decoded = Decode<txn::Decision>(Encode(Everything()), "key");
   ASSERT_TRUE(decoded.ok()) << ToString(decoded.error());
   EXPECT_EQ(*decoded, Everything());
+}
+
+TEST(RecordCodec, AKeyBelongsToAMember) {
+  EXPECT_EQ(CodeOf(Altered([](auto& r) { r.mutable_decision()->mutable_keys(0)->set_member(2); })),
+            Code::kCorrupt);
+  EXPECT_EQ(CodeOf(Altered([](auto& r) { r.mutable_decision()->mutable_keys(0)->clear_key(); })),
+            Code::kCorrupt);
 }
 
 TEST(RecordCodec, ADecisionWithoutParticipantsComesBack) {

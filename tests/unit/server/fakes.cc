@@ -56,6 +56,16 @@ Result<std::optional<txn::Decision>> FakeLog::Find(const GlobalTxnId& txn) const
   return {std::nullopt};
 }
 
+Result<std::optional<txn::Decision>> FakeLog::FindKey(const std::string& key) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [batch, decision] : decisions_) {
+    for (const txn::MemberKey& member : decision.keys) {
+      if (member.key.key == key) return {decision};
+    }
+  }
+  return {std::nullopt};
+}
+
 // ---- The cluster --------------------------------------------------------------------------------
 
 class FakeCluster::FakeParticipant final : public coordinator::Participant {
@@ -67,7 +77,7 @@ class FakeCluster::FakeParticipant final : public coordinator::Participant {
     ++cluster_.prepares_;
     {
       const std::lock_guard lock(cluster_.mutex_);
-      cluster_.work_ = std::move(work);
+      cluster_.work_ = work;
     }
     if (!behaviour.votes) return;
     txn::Vote answer;
@@ -83,6 +93,15 @@ class FakeCluster::FakeParticipant final : public coordinator::Participant {
                               txn::EndTxnProtocol::kTv1,
                               1000};
       answer.deadline = MonoTime::max();
+      if (work.want_positions) {
+        // The n-th record of the branch stands at offset 100 + n.
+        std::vector<txn::RecordPosition> positions;
+        for (std::size_t i = 0; i < work.records.size(); ++i) {
+          positions.push_back({0, static_cast<std::int64_t>(100 + i)});
+        }
+        answer.positions =
+            std::make_shared<const std::vector<txn::RecordPosition>>(std::move(positions));
+      }
     }
     cluster_.executor_.PostAfter(behaviour.vote_delay,
                                  [vote = std::move(vote), answer] { vote(answer); });

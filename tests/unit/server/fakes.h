@@ -35,7 +35,10 @@ class FakeLog final : public coordinator::DecisionLog {
   void StoreSuperseded(std::string why, coordinator::Callback<Status> done) override;
   std::optional<KafkaClusterId> Binding(const ClusterName&) const override { return std::nullopt; }
   Result<std::optional<txn::Decision>> Find(const GlobalTxnId& txn) const override;
-  WallTime Horizon() const override { return WallTime{}; }
+  Result<std::optional<txn::Decision>> FindKey(const std::string& key) const override;
+  /// As if all that was born up to then may have been forgotten.
+  void ForgetUpTo(WallTime horizon) { horizon_ms_ = horizon.ms; }
+  WallTime Horizon() const override { return WallTime{horizon_ms_}; }
 
  private:
   void Answer(coordinator::Callback<Status> done);
@@ -43,6 +46,7 @@ class FakeLog final : public coordinator::DecisionLog {
   coordinator::Executor& executor_;
   coordinator::RecoveredLog recovered_;
   std::atomic<bool> failed_ = false;
+  std::atomic<std::int64_t> horizon_ms_ = 0;
   mutable std::mutex mutex_;
   std::map<BatchId, txn::Decision> decisions_;  // Guarded by mutex_.
 };

@@ -1,0 +1,371 @@
+#include <google/protobuf/util/time_util.h>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "coordinator/txn_id.h"
+#include "server/convert.h"
+#include "server/work_digest.h"
+
+namespace lockstep::server {
+namespace {
+
+using google::protobuf::util::TimeUtil;
+
+constexpr std::size_t kMaxLabelBytes = 256;
+constexpr std::size_t kMaxIdBytes = 256;
+constexpr int kMaxPage = 1000;
+constexpr std::int64_t kYear9999Seconds = 253'402'300'799;  // Protobuf's last second.
+
+Error Invalid(const std::string& field, const std::string& problem) {
+  return MakeError(Code::kInvalidArgument, field + ": " + problem);
+}
+
+/// Fit for log lines and terminals.
+bool IsPlain(const std::string& text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 127; });
+}
+
+bool IsTime(const google::protobuf::Timestamp& time) {
+  return time.seconds() >= 0 && time.seconds() <= kYear9999Seconds && time.nanos() >= 0 &&
+         time.nanos() < 1'000'000'000;
+}
+
+/// Within what google.protobuf.Duration allows, and what 64 bits of nanoseconds hold.
+Result<Duration> ParsePositive(const std::string& field,
+                               const google::protobuf::Duration& duration) {
+  constexpr std::int64_t kMaxSeconds = std::numeric_limits<std::int64_t>::max() / 1'000'000'000 - 1;
+  const bool valid = duration.seconds() >= 0 && duration.seconds() <= kMaxSeconds &&
+                     duration.nanos() >= 0 && duration.nanos() < 1'000'000'000 &&
+                     (duration.seconds() > 0 || duration.nanos() > 0);
+  if (!valid) return Invalid(field, "must be a positive duration");
+  return std::chrono::seconds(duration.seconds()) + std::chrono::nanoseconds(duration.nanos());
+}
+
+/// What Produce and SendOffsets share.
+template <typename Request>
+Result<WorkCall> ParseWorkCall(const Request& request) {
+  WorkCall call;
+  auto id = ParseTxnId(request.txn_id());
+  if (!id) return id.error();
+  call.txn = *std::move(id);
+  if (request.cluster().empty()) return Invalid("cluster", "is required");
+  call.cluster = ClusterName(request.cluster());
+  if (!request.has_sequence()) {
+    return Invalid("sequence", "is required: it counts this transaction's calls from 0");
+  }
+  call.sequence = request.sequence();
+  return call;
+}
+
+Result<txn::Record> ParseRecord(const std::string& field, const v1::Record& in) {
+  txn::Record out;
+  if (in.topic().empty()) return Invalid(field + ".topic", "is required");
+  out.topic = in.topic();
+  if (in.has_partition()) {
+    if (in.partition() < 0) return Invalid(field + ".partition", "must not be negative");
+    out.partition = in.partition();
+  }
+  if (in.has_key()) out.key = in.key();
+  if (in.has_value()) out.value = in.value();
+  out.headers.reserve(static_cast<std::size_t>(in.headers_size()));
+  for (const v1::Header& header : in.headers()) {
+    out.headers.push_back({header.key(), header.has_value()
+                                             ? std::optional<std::string>(header.value())
+                                             : std::nullopt});
+  }
+  if (in.has_timestamp()) {
+    if (!IsTime(in.timestamp())) {
+      return Invalid(field + ".timestamp", "must be a time since 1970");
+    }
+    out.timestamp_ms = TimeUtil::TimestampToMilliseconds(in.timestamp());
+  }
+  return out;
+}
+
+Result<txn::OffsetToCommit> ParseOffset(const std::string& field, const v1::Offset& in) {
+  if (in.topic().empty()) return Invalid(field + ".topic", "is required");
+  if (in.partition() < 0) return Invalid(field + ".partition", "must not be negative");
+  if (in.offset() < 0) return Invalid(field + ".offset", "must not be negative");
+  if (in.has_leader_epoch() && in.leader_epoch() < 0) {
+    return Invalid(field + ".leader_epoch", "must not be negative");
+  }
+  txn::OffsetToCommit out;
+  out.partition = {in.topic(), in.partition()};
+  out.offset = in.offset();
+  if (in.has_leader_epoch()) out.leader_epoch = in.leader_epoch();
+  out.metadata = in.metadata();
+  return out;
+}
+
+Result<txn::GroupOffsets> ParseGroup(const std::string& where, const v1::ConsumerGroup& group,
+                                     bool standalone) {
+  if (group.group_id().empty()) return Invalid(where + "group.group_id", "is required");
+  txn::GroupOffsets out;
+  out.group_id = group.group_id();
+  out.standalone = standalone;
+  if (standalone) {
+    if (group.has_generation() || !group.member_id().empty() || group.has_group_instance_id()) {
+      return Invalid(where + "group",
+                     "standalone offsets carry no generation, member or instance id");
+    }
+    return out;
+  }
+  if (!group.has_generation() || group.generation() < 0 || group.member_id().empty()) {
+    return Invalid(where + "group",
+                   "generation and member_id are required, so that the broker can fence a stale "
+                   "member; or say standalone");
+  }
+  out.generation = group.generation();
+  out.member_id = group.member_id();
+  if (group.has_group_instance_id()) out.group_instance_id = group.group_instance_id();
+  return out;
+}
+
+/// `where`: "records", or "work[2].produce.records".
+Result<std::vector<txn::Record>> ParseRecords(
+    const std::string& where, const google::protobuf::RepeatedPtrField<v1::Record>& records,
+    std::size_t record_bytes) {
+  if (records.empty()) return Invalid(where, "must not be empty");
+  std::vector<txn::Record> out;
+  out.reserve(static_cast<std::size_t>(records.size()));
+  for (int i = 0; i < records.size(); ++i) {
+    const std::string field = where + "[" + std::to_string(i) + "]";
+    auto record = ParseRecord(field, records[i]);
+    if (!record) return record.error();
+    if (const std::size_t weight = Weight(*record); weight > record_bytes) {
+      return Invalid(field, "weighs " + std::to_string(weight) + " bytes, limits.record_bytes is " +
+                                std::to_string(record_bytes));
+    }
+    out.push_back(*std::move(record));
+  }
+  return out;
+}
+
+/// Of a SendOffsetsRequest or an OffsetsWork; `where` goes before the fields' names.
+template <typename Message>
+Result<txn::GroupOffsets> ParseGroupOffsets(const std::string& where, const Message& message) {
+  auto group = ParseGroup(where, message.group(), message.standalone());
+  if (!group) return group;
+  if (message.offsets().empty()) return Invalid(where + "offsets", "must not be empty");
+  std::set<txn::TopicPartition> seen;
+  for (int i = 0; i < message.offsets_size(); ++i) {
+    const std::string field = where + "offsets[" + std::to_string(i) + "]";
+    auto offset = ParseOffset(field, message.offsets(i));
+    if (!offset) return offset.error();
+    if (!seen.insert(offset->partition).second) {
+      return Invalid(field, ToString(offset->partition) + " is given twice");
+    }
+    group->offsets.push_back(*std::move(offset));
+  }
+  return group;
+}
+
+/// The fields that CommitRequest and ExecuteRequest share.
+template <typename Request>
+Result<coordinator::CommitOptions> ParseCommitOptions(const Request& request) {
+  coordinator::CommitOptions options;
+  options.want_positions = request.return_positions();
+  switch (request.wait()) {
+    case v1::COMMIT_WAIT_UNSPECIFIED:
+    case v1::COMMIT_WAIT_COMPLETE:
+      options.wait = coordinator::WaitFor::kComplete;
+      break;
+    case v1::COMMIT_WAIT_DECIDED:
+      options.wait = coordinator::WaitFor::kDecided;
+      break;
+    default:
+      return Invalid("wait", "must be COMPLETE or DECIDED");
+  }
+  if (request.has_max_wait()) {
+    const auto max_wait = ParsePositive("max_wait", request.max_wait());
+    if (!max_wait) return max_wait.error();
+    options.max_wait = *max_wait;
+  }
+  return options;
+}
+
+/// Timeout and label, of BeginGlobalTxn or Execute.
+template <typename Request>
+Result<BeginCall> ParseBeginOf(const Request& request) {
+  if (!request.has_timeout()) return Invalid("timeout", "is required");
+  const auto timeout = ParsePositive("timeout", request.timeout());
+  if (!timeout) return timeout.error();
+  if (request.label().size() > kMaxLabelBytes) {
+    return Invalid("label", "must not be longer than " + std::to_string(kMaxLabelBytes) + " bytes");
+  }
+  return BeginCall{*timeout, request.label()};
+}
+
+/// Produce, or one message of ProduceStream.
+template <typename Request>
+Result<WorkCall> ParseProduceOf(const Request& request, std::size_t record_bytes) {
+  auto call = ParseWorkCall(request);
+  if (!call) return call;
+  auto records = ParseRecords("records", request.records(), record_bytes);
+  if (!records) return records.error();
+  call->work.records = *std::move(records);
+  return call;
+}
+
+Result<coordinator::Submission::Part> ParsePart(const std::string& field, const v1::Work& work,
+                                                std::size_t record_bytes) {
+  coordinator::Submission::Part part;
+  std::string cluster;
+  std::string where;
+  switch (work.kind_case()) {
+    case v1::Work::kProduce: {
+      where = field + ".produce.";
+      cluster = work.produce().cluster();
+      auto records = ParseRecords(where + "records", work.produce().records(), record_bytes);
+      if (!records) return records.error();
+      part.work.records = *std::move(records);
+      break;
+    }
+    case v1::Work::kOffsets: {
+      where = field + ".offsets.";
+      cluster = work.offsets().cluster();
+      auto group = ParseGroupOffsets(where, work.offsets());
+      if (!group) return group.error();
+      part.work.offsets.push_back(*std::move(group));
+      if (const auto& id = work.offsets().kafka_cluster_id(); !id.empty()) {
+        part.expected_cluster = KafkaClusterId(id);
+      }
+      break;
+    }
+    case v1::Work::KIND_NOT_SET:
+      return Invalid(field, "must be produce or offsets");
+  }
+  if (cluster.empty()) return Invalid(where + "cluster", "is required");
+  part.cluster = ClusterName(cluster);
+  return part;
+}
+
+Result<txn::GlobalTxnState> ParseState(const std::string& field, int state) {
+  for (const auto known : {txn::GlobalTxnState::kActive, txn::GlobalTxnState::kPreparing,
+                           txn::GlobalTxnState::kCommitting, txn::GlobalTxnState::kCommitted,
+                           txn::GlobalTxnState::kAborting, txn::GlobalTxnState::kAborted,
+                           txn::GlobalTxnState::kHeuristic}) {
+    if (ToProto(known) == state) return known;
+  }
+  return Invalid(field, "is no state of a transaction");
+}
+
+}  // namespace
+
+Result<GlobalTxnId> ParseTxnId(const std::string& text) {
+  if (text.empty()) return Invalid("txn_id", "is required");
+  if (text.size() > kMaxIdBytes || !IsPlain(text))
+    return Invalid("txn_id", "is not formed like an id");
+  return GlobalTxnId(text);
+}
+
+Result<BeginCall> ParseBegin(const v1::BeginGlobalTxnRequest& request) {
+  return ParseBeginOf(request);
+}
+
+Result<WorkCall> ParseProduce(const v1::ProduceRequest& request, std::size_t record_bytes) {
+  return ParseProduceOf(request, record_bytes);
+}
+
+Result<WorkCall> ParseProduce(const v1::ProduceStreamRequest& request, std::size_t record_bytes) {
+  return ParseProduceOf(request, record_bytes);
+}
+
+Result<WorkCall> ParseSendOffsets(const v1::SendOffsetsRequest& request) {
+  auto call = ParseWorkCall(request);
+  if (!call) return call;
+  if (!request.kafka_cluster_id().empty()) {
+    call->kafka_cluster_id = KafkaClusterId(request.kafka_cluster_id());
+  }
+  auto group = ParseGroupOffsets("", request);
+  if (!group) return group.error();
+  call->work.offsets.push_back(*std::move(group));
+  return call;
+}
+
+Result<coordinator::CommitOptions> ParseCommit(const v1::CommitRequest& request) {
+  return ParseCommitOptions(request);
+}
+
+Status CheckKey(const std::string& key) {
+  if (key.empty()) return Invalid("key", "is required");
+  if (key.size() > kMaxIdBytes || !IsPlain(key)) {
+    return Invalid("key", "must be 1 to " + std::to_string(kMaxIdBytes) +
+                              " bytes of printable ASCII without spaces");
+  }
+  return {};
+}
+
+Result<ExecuteCall> ParseExecute(const v1::ExecuteRequest& request, std::size_t record_bytes) {
+  if (Status key = CheckKey(request.key()); !key.ok()) return key.error();
+  if (!request.has_key_time()) return Invalid("key_time", "is required");
+  if (!IsTime(request.key_time())) return Invalid("key_time", "must be a time since 1970");
+  auto begin = ParseBeginOf(request);
+  if (!begin) return begin.error();
+  auto options = ParseCommitOptions(request);
+  if (!options) return options.error();
+  ExecuteCall call;
+  call.options = *options;
+  coordinator::Submission& submission = call.submission;
+  submission.key = {request.key(), WallTime{TimeUtil::TimestampToMilliseconds(request.key_time())},
+                    DigestOf(request.work())};
+  submission.timeout = begin->timeout;
+  submission.label = std::move(begin->label);
+  submission.want_positions = options->want_positions;
+  for (int i = 0; i < request.work_size(); ++i) {
+    auto part = ParsePart("work[" + std::to_string(i) + "]", request.work(i), record_bytes);
+    if (!part) return part.error();
+    submission.parts.push_back(*std::move(part));
+  }
+  return call;
+}
+
+Result<ListCall> ParseList(const v1::ListTxnsRequest& request) {
+  ListCall call;
+  if (request.page_size() < 0 || request.page_size() > kMaxPage) {
+    return Invalid("page_size", "must be 0 to " + std::to_string(kMaxPage));
+  }
+  if (request.page_size() > 0) call.count = static_cast<std::size_t>(request.page_size());
+  if (request.label_prefix().size() > kMaxLabelBytes) {
+    return Invalid("label_prefix",
+                   "must not be longer than " + std::to_string(kMaxLabelBytes) + " bytes");
+  }
+  call.filter.label_prefix = request.label_prefix();
+  for (int i = 0; i < request.states_size(); ++i) {
+    const auto state = ParseState("states[" + std::to_string(i) + "]", request.states(i));
+    if (!state) return state.error();
+    call.filter.states.push_back(*state);
+  }
+  if (!request.page_token().empty()) {
+    call.after = GlobalTxnId(request.page_token());
+    if (!coordinator::ParseTxnId(*call.after)) {
+      return Invalid("page_token", "is none that this server gave");
+    }
+  }
+  return call;
+}
+
+Result<std::uint64_t> ParseResumeToken(const std::string& token, Incarnation incarnation) {
+  if (token.empty()) return std::uint64_t{0};
+  std::uint64_t start = 0;
+  std::uint64_t revision = 0;
+  const char* const end = token.data() + token.size();
+  const auto [dash, bad_start] = std::from_chars(token.data(), end, start);
+  if (bad_start == std::errc() && dash != end && *dash == '-') {
+    const auto [rest, bad_revision] = std::from_chars(dash + 1, end, revision);
+    if (bad_revision == std::errc() && rest == end) {
+      return start == incarnation.get() ? revision : 0;
+    }
+  }
+  return Invalid("resume_token", "is none that this server gave");
+}
+
+std::string ResumeToken(Incarnation incarnation, std::uint64_t revision) {
+  return std::to_string(incarnation.get()) + "-" + std::to_string(revision);
+}
+
+}  // namespace lockstep::server

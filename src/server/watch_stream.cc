@@ -1,0 +1,69 @@
+#include "server/watch_stream.h"
+
+#include <utility>
+
+#include "server/convert.h"
+
+namespace lockstep::server {
+
+WatchStream::WatchStream(Api& api, const v1::WatchTxnRequest& request)
+    : api_(api), slot_(api), watch_(api.coordinator.NewWatch()) {
+  Start(request);
+}
+
+void WatchStream::Start(const v1::WatchTxnRequest& request) {
+  if (const auto refused = CheckServing(api_)) return Refuse(refused->error, refused->reason);
+  auto id = ParseTxnId(request.txn_id());
+  if (!id) return Refuse(id.error());
+  const auto seen = ParseResumeToken(request.resume_token(), api_.log.recovered().incarnation);
+  if (!seen) return Refuse(seen.error());
+  id_ = *std::move(id);
+  seen_ = *seen;
+  // A client that resumes may hear nothing for long: it learns that it is being served.
+  StartSendInitialMetadata();
+  Await();
+}
+
+void WatchStream::Await() {
+  const auto cancelled = cancelled_;
+  const coordinator::WatchId watch = watch_;
+  // Once the wait is under way, this may be gone at any time.
+  coordinator::Coordinator& coordinator = api_.coordinator;
+  coordinator.AwaitChange(watch_, id_, seen_, [this](const Result<coordinator::TxnChange>& change) {
+    OnChange(change);
+  });
+  // If OnCancel came before that wait, it found nothing to end.
+  if (*cancelled) coordinator.CancelWatch(watch);
+}
+
+void WatchStream::OnCancel() {
+  *cancelled_ = true;
+  api_.coordinator.CancelWatch(watch_);
+}
+
+void WatchStream::OnChange(const Result<coordinator::TxnChange>& change) {
+  if (*cancelled_) return Finish(grpc::Status::CANCELLED);
+  if (!change) return Refuse(change.error());
+  const coordinator::TxnView& view = change->view;
+  final_ = change->final;
+  // The client had seen the end before.
+  if (final_ && view.revision == seen_) return Finish(grpc::Status::OK);
+  *response_.mutable_txn() = ToProto(view);
+  response_.set_revision(view.revision);
+  response_.set_snapshot(std::exchange(first_, false) && !change->waited);
+  response_.set_resume_token(ResumeToken(api_.log.recovered().incarnation, view.revision));
+  seen_ = view.revision;
+  StartWrite(&response_);
+}
+
+void WatchStream::OnWriteDone(bool ok) {
+  if (!ok || *cancelled_) return Finish(grpc::Status::CANCELLED);
+  if (final_) return Finish(grpc::Status::OK);
+  Await();
+}
+
+void WatchStream::Refuse(const Error& error, std::optional<v1::Reason> reason) {
+  Finish(Note("WatchTxn", error, reason));
+}
+
+}  // namespace lockstep::server
