@@ -19,6 +19,8 @@ void WatchStream::Start(const v1::WatchTxnRequest& request) {
   if (!seen) return Refuse(seen.error());
   id_ = *std::move(id);
   seen_ = *seen;
+  // A client that resumes may hear nothing for long: it learns that it is being served.
+  StartSendInitialMetadata();
   Await();
 }
 

@@ -219,7 +219,7 @@ coordinator::TxnView View(txn::GlobalTxnState state) {
 TEST(Answers, EveryOutcomeIsDataAndNothingElseIs) {
   const auto outcome_of = [](txn::GlobalTxnState state) {
     v1::CommitResponse response;
-    EXPECT_TRUE(FillOutcome(View(state), response).ok());
+    EXPECT_TRUE(FillOutcome(View(state), false, response).ok());
     return response.outcome();
   };
   EXPECT_EQ(outcome_of(txn::GlobalTxnState::kCommitted), v1::OUTCOME_COMMITTED);
@@ -240,7 +240,7 @@ TEST(Answers, AnAbortSaysWhyAndWhere) {
   auto view = View(txn::GlobalTxnState::kAborted);
   view.refusal = {txn::AbortReason::kUnknownTopic, ClusterName("east"), "no topic 'x'", true};
   v1::CommitResponse response;
-  ASSERT_TRUE(FillOutcome(view, response).ok());
+  ASSERT_TRUE(FillOutcome(view, false, response).ok());
   EXPECT_EQ(response.abort().reason(), v1::ABORT_REASON_UNKNOWN_TOPIC);
   EXPECT_EQ(response.abort().cluster(), "east");
   EXPECT_EQ(response.abort().message(), "no topic 'x'");
@@ -248,7 +248,7 @@ TEST(Answers, AnAbortSaysWhyAndWhere) {
 
   view.state = txn::GlobalTxnState::kCommitted;
   v1::CommitResponse committed;
-  ASSERT_TRUE(FillOutcome(view, committed).ok());
+  ASSERT_TRUE(FillOutcome(view, false, committed).ok());
   EXPECT_FALSE(committed.has_abort());
 }
 
