@@ -133,9 +133,8 @@ Result<Coordinator::OpenTxn*> Coordinator::Open(Duration timeout, std::string la
                      "draining: no new transactions; use another instance, or wait");
   }
   if (!admitting_) {
-    return MakeError(
-        Code::kFailedPrecondition,
-        "drained by an operator: no new transactions; use another instance, or wait");
+    return MakeError(Code::kFailedPrecondition,
+                     "drained by an operator: no new transactions; use another instance, or wait");
   }
   if (timeout <= Duration::zero() || timeout > options_.limits.max_txn_timeout) {
     return BadTimeout(timeout, options_.limits.max_txn_timeout);

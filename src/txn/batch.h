@@ -43,7 +43,7 @@ struct BatchParticipant {
   MonoTime deadline{};                          ///< After a YES.
   ParticipantOutcome outcome = ParticipantOutcome::kPending;
   bool declared = false;  ///< The outcome is an operator's word: no broker has proved it.
-  Positions positions;  ///< After a YES, if they were wanted.
+  Positions positions;    ///< After a YES, if they were wanted.
 };
 
 struct Batch {

@@ -9,6 +9,7 @@
 #include <deque>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "api_fixture.h"
 
@@ -23,7 +24,12 @@ class CapturedLog {
   CapturedLog() : before_(spdlog::default_logger()) {
     spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", sink_));
   }
-  ~CapturedLog() { spdlog::set_default_logger(before_); }
+  ~CapturedLog() {
+    // The server's threads may be inside the logger that they took a moment ago: it stays.
+    static std::vector<std::shared_ptr<spdlog::logger>> retired;
+    retired.push_back(spdlog::default_logger());
+    spdlog::set_default_logger(before_);
+  }
 
   /// Returns the first line with this in it.
   std::string Await(const std::string& part) { return sink_->Await(part); }
