@@ -23,8 +23,8 @@ void ReadMarkers(wire::Client& client, const txn::PreparedParticipant& participa
                  Duration timeout,
                  coordinator::Callback<Result<std::vector<txn::MarkerFound>>> done);
 
-/// Usually one question: where the last stable offset has passed the evidence, the marker is there.
-/// Elsewhere the marker itself is looked for. A partition that is gone hangs nobody.
+/// The partitions on which no COMMIT marker of the participant stands after the evidence; an error
+/// if one could not be asked and no marker was found, a partition that is unknown among them.
 void CheckMarkers(wire::Client& client, const txn::PreparedParticipant& participant,
                   Duration timeout,
                   coordinator::Callback<Result<std::vector<txn::TopicPartition>>> done);
