@@ -60,7 +60,8 @@ Task<std::optional<Error>> Network::Carry(Call& call, LinkPtr link,
     std::string message = "broker " + ToString(link->endpoint()) + ": no answer to ";
     message += exchange->api.name;
     if (!exchange->sent) message += ", which could not be sent yet";
-    if (!link->problem().empty()) message += " (before: " + link->problem() + ")";
+    const std::string& before = link->problem().empty() ? call.last.message : link->problem();
+    if (!before.empty()) message += " (before: " + before + ")";
     call.last = NotNow(std::move(message));
     error = GiveUp(call);
   }

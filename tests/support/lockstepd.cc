@@ -156,11 +156,24 @@ void Lockstepd::AwaitReady(std::chrono::milliseconds limit) {
 
 void Lockstepd::AwaitNothingInDoubt(std::chrono::milliseconds limit) {
   Await("nothing to be in doubt", limit, [this] {
-    grpc::ClientContext context;
-    SetDeadline(context, std::chrono::seconds(5));
     v1::ListInDoubtResponse response;
-    return admin_->ListInDoubt(&context, {}, &response).ok() && response.in_doubt().empty();
+    return ListInDoubt(response).ok() && response.in_doubt().empty();
   });
+}
+
+grpc::Status Lockstepd::ListInDoubt(v1::ListInDoubtResponse& response) {
+  grpc::ClientContext context;
+  SetDeadline(context, std::chrono::seconds(5));
+  return admin_->ListInDoubt(&context, {}, &response);
+}
+
+std::string Lockstepd::InDoubt() {
+  if (!running() || !admin_) return "it does not run; ";
+  v1::ListInDoubtResponse response;
+  if (const grpc::Status status = ListInDoubt(response); !status.ok()) {
+    return "ListInDoubt: " + status.error_message() + "; ";
+  }
+  return "in doubt: " + response.ShortDebugString() + "; ";
 }
 
 void Lockstepd::Kill() {
@@ -212,7 +225,8 @@ void Lockstepd::Await(const std::string& what, std::chrono::milliseconds limit,
   while (!condition()) {
     if (Clock::now() >= until) {
       const std::string log = Log();
-      throw std::runtime_error("waited too long for " + what + "; lockstepd's log ends:\n" +
+      throw std::runtime_error("waited too long for " + what + "; " + InDoubt() +
+                               "lockstepd's log ends:\n" +
                                log.substr(log.size() - std::min<std::size_t>(log.size(), 4000)));
     }
     std::this_thread::sleep_for(kPoll);

@@ -61,12 +61,15 @@ class Lockstepd {
   const std::string& folder() const { return folder_; }
   std::string Log() const;  ///< All that it wrote to stderr so far, over all its starts.
 
-  /// Polls until `condition` holds; throws, naming `what`, if that takes longer than `limit`.
+  /// Polls until `condition` holds; throws, naming `what` and all that is in doubt, if that takes
+  /// longer than `limit`.
   void Await(const std::string& what, std::chrono::milliseconds limit,
              const std::function<bool()>& condition);
 
  private:
   void Connect();
+  grpc::Status ListInDoubt(v1::ListInDoubtResponse& response);
+  std::string InDoubt();  ///< For people.
 
   Options options_;
   std::string folder_;  ///< Configuration, log, port file.

@@ -292,6 +292,22 @@ TEST_F(ClientTest, WhatTheLastAnswerLeavesOpenIsTheEffect) {
   }
 }
 
+TEST_F(ClientTest, WhatWasAnsweredBeforeTheSilenceIsSaid) {
+  FakeBroker broker;
+  CoordinatedBy(broker, broker);
+  broker.Handle(ApiKey::kEndTxn, [&](const FakeRequest&, Writer& w) {
+    WriteEndTxn(w, ErrorCode::kCoordinatorLoadInProgress);
+    broker.Hold(ApiKey::kEndTxn);  // The next.
+    return true;
+  });
+  const auto client = Connect(broker);
+  const auto answer = StartEndTxn(*client, CommitOf("x"), kShort).Get();
+  ASSERT_FALSE(answer.ok());
+  EXPECT_NE(answer.error().message.find("no answer to EndTxn"), std::string::npos);
+  EXPECT_NE(answer.error().message.find(Name(ErrorCode::kCoordinatorLoadInProgress)),
+            std::string::npos);
+}
+
 TEST_F(ClientTest, ASilentBrokerIsDroppedAndAskedAnew) {
   FakeBroker broker;
   AnswerDescribe(broker);
