@@ -159,7 +159,9 @@ struct ClusterStatus {
   ClusterState state = ClusterState::kConnecting;
   KafkaClusterId kafka_cluster_id;  ///< Empty until reached.
   std::string problem;              ///< For people: what is wrong and the way out.
-  bool check_markers = false;       ///< Its brokers may complete without markers (KAFKA-20734).
+  /// Its brokers may complete without markers (KAFKA-20734), as far as is known: true until
+  /// reached.
+  bool check_markers = true;
   int lanes_idle = 0;
   int lanes_busy = 0;
   int lanes_renewing = 0;

@@ -111,7 +111,9 @@ void KafkaCluster::OnFacts(const Result<wire::ClusterFacts>& facts) {
     return Again(serving_ ? ClusterState::kUnreachable : ClusterState::kConnecting,
                  ToString(facts.error()));
   }
-  check_markers_ = facts->may_lose_markers;
+  // Once true, for good: the broker that completed something may be gone by now.
+  may_have_lost_markers_ |= facts->may_lose_markers;
+  check_markers_ = may_have_lost_markers_;
   Identify(facts->cluster_id);
 }
 

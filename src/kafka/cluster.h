@@ -127,7 +127,8 @@ class KafkaCluster : public coordinator::Cluster,
   bool serving_ = false;
   bool served_before_ = false;  // A lane was available once.
   std::chrono::milliseconds transaction_timeout_{0};
-  std::atomic<bool> check_markers_{false};  // Lanes read it.
+  bool may_have_lost_markers_ = false;
+  std::atomic<bool> check_markers_{true};  // Until the brokers say what they are. Lanes read it.
   std::set<TransactionalId> pending_;
   coordinator::Callback<std::string> superseded_;
 

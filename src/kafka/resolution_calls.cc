@@ -71,8 +71,8 @@ void ReadMarkers(wire::Client& client, const txn::PreparedParticipant& participa
   }
 }
 
-// The last stable offset is not asked: by it, COMMITTED was told of a partition of a
-// restarted 4.4.0 broker that held no marker. And strangers' open transactions hold it back.
+// The last stable offset is not asked: strangers' open transactions hold it back, and what moves it
+// on need not be a marker of ours.
 void CheckMarkers(wire::Client& client, const txn::PreparedParticipant& participant,
                   Duration timeout,
                   coordinator::Callback<Result<std::vector<txn::TopicPartition>>> done) {

@@ -141,6 +141,8 @@ Effects On(Resolution& r, const MarkersRead& event) {
 
 Effects On(Resolution& r, const MarkersChecked& event) {
   Require(r.phase == ResolvePhase::kCheckingMarkers);
+  // What the cluster's brokers are was not known yet when the check began.
+  if (!r.check_markers) return CommittedByBrokersWord(r);
   if (!event.hanging.ok()) return Failed(r, event.hanging.error());
   if (event.hanging->empty()) return ConcludeWith(r, ParticipantOutcome::kCommitted, "");
   // After some 120 ms of looking they are late enough to be named, and to be repaired.

@@ -74,7 +74,7 @@ enum class ResolvePhase : std::uint8_t {
 
 struct Resolution {
   PreparedParticipant participant;
-  bool check_markers = false;  ///< The cluster may say CompleteCommit without its markers.
+  bool check_markers = true;  ///< Unless no broker says CompleteCommit without its markers.
   ResolvePhase phase = ResolvePhase::kWaiting;
   ResolvePhase resume = ResolvePhase::kDescribing;  ///< After kWaiting.
   int attempt = 0;                                  ///< Failures and waits in a row, for backoff.

@@ -42,12 +42,18 @@ Error OtherCluster() {
 SimCluster::SimCluster(World world, SimBroker& broker)
     : world_(std::move(world)), broker_(broker) {}
 
+bool SimCluster::ChecksMarkers() const {
+  if (world_.options.defect == Defect::kMarkersUnchecked) return false;
+  const bool told = !kafka_cluster_id_.get().empty();
+  if (!told) return world_.options.defect != Defect::kMarkersUncheckedAtFirst;
+  return broker_.may_lose_markers();
+}
+
 coordinator::ClusterStatus SimCluster::status() const {
   return {.state = state_,
           .kafka_cluster_id = kafka_cluster_id_,
           .problem = "",
-          .check_markers =
-              broker_.may_lose_markers() && world_.options.defect != Defect::kMarkersUnchecked,
+          .check_markers = ChecksMarkers(),
           .lanes_idle = static_cast<int>(idle_.size())};
 }
 
@@ -244,9 +250,15 @@ void SimCluster::DescribeId(const std::string& id, Life caller,
       std::move(done));
 }
 
+// Bound is enough: what an earlier start decided is resolved while this one is still joining.
+bool SimCluster::MayAsk(const txn::ParticipantName& participant) const {
+  const auto bound = world_.log.Binding(name());
+  return bound && *bound == participant.kafka_cluster_id;
+}
+
 void SimCluster::Describe(const txn::ParticipantName& name,
                           Callback<Result<txn::TxnDescription>> done) {
-  if (name.kafka_cluster_id != kafka_cluster_id_) {
+  if (!MayAsk(name)) {
     world_.scheduler.After(milliseconds(1), life_, [done] { done(OtherCluster()); });
     return;
   }
@@ -259,7 +271,7 @@ void SimCluster::Describe(const txn::ParticipantName& name,
 
 void SimCluster::EndTxn(const txn::ParticipantName& name, txn::Direction direction,
                         Callback<Status> done) {
-  if (name.kafka_cluster_id != kafka_cluster_id_) {
+  if (!MayAsk(name)) {
     world_.scheduler.After(milliseconds(1), life_, [done] { done(OtherCluster()); });
     return;
   }

@@ -85,6 +85,8 @@ class SimCluster final : public coordinator::Cluster {
 
  private:
   void Touch(const std::string& id);
+  bool ChecksMarkers() const;
+  bool MayAsk(const txn::ParticipantName& participant) const;
   void Connect();
   void Identified(const std::string& cluster_id);
   void ListEarlier();

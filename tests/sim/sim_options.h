@@ -28,6 +28,8 @@ namespace lockstep::sim {
     "an id is used on after an abort whose markers the broker may have lost (KAFKA-20734)")      \
   X(kMarkersUnchecked, "markers-unchecked",                                                      \
     "markers are taken for written because the coordinator says Complete")                       \
+  X(kMarkersUncheckedAtFirst, "markers-unchecked-at-first",                                      \
+    "the same, until the cluster has told whether its brokers may lose them")                    \
   X(kDeadlineTooLate, "deadline-too-late", "a lane promises more time than the broker gives it") \
   X(kErrorIsOutcome, "error-is-outcome",                                                         \
     "a lane takes a commit that was not answered for a commit that worked")                      \

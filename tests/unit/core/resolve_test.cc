@@ -167,6 +167,14 @@ TEST(ResolveTest, WithoutThatHazardTheLanesOwnAnswerIsEnough) {
   EXPECT_EQ(r.outcome, ParticipantOutcome::kCommitted);
 }
 
+TEST(ResolveTest, MarkersAreCheckedUntilTheBrokersAreKnown) {
+  Resolution r;
+  ASSERT_TRUE(Is<CheckMarkers>(StartFromCommitted(r)));
+  r.check_markers = false;
+  EXPECT_TRUE(Is<Conclude>(Step(r, MarkersChecked{Unavailable()})));
+  EXPECT_EQ(r.outcome, ParticipantOutcome::kCommitted);
+}
+
 TEST(ResolveTest, AnAbortedParticipantIsSaidAloud) {
   Resolution r = NewResolution();
   StartFromUnknown(r);
