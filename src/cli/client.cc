@@ -78,6 +78,15 @@ std::optional<CallError> Client::Watch(
   return Judge(reader->Finish());
 }
 
+std::optional<CallError> Client::Backup(const std::function<bool(const std::string&)>& each) {
+  grpc::ClientContext context;
+  const auto reader = admin_->Backup(&context, v1::BackupRequest());
+  for (v1::BackupResponse response; reader->Read(&response);) {
+    if (!each(response.data())) context.TryCancel();
+  }
+  return Judge(reader->Finish());
+}
+
 std::optional<CallError> Client::Judge(const grpc::Status& status) const {
   if (status.ok()) return std::nullopt;
   CallError error{status.error_code(), ReasonOf(status), status.error_message()};

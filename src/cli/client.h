@@ -45,6 +45,9 @@ class Client {
   std::optional<CallError> Watch(const v1::WatchTxnRequest& request,
                                  const std::function<void(const v1::WatchTxnResponse&)>& each);
 
+  /// Backup, without a deadline: `each` is called for each piece, and ends the call with false.
+  std::optional<CallError> Backup(const std::function<bool(const std::string&)>& each);
+
  private:
   v1::Coordinator::Stub& StubOf(v1::Coordinator::Stub*) { return *coordinator_; }
   v1::Admin::Stub& StubOf(v1::Admin::Stub*) { return *admin_; }

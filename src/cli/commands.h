@@ -105,6 +105,11 @@ class Commands {
   int LogInfo();
   /// Offline: prints what the decision log in a data folder holds.
   int LogDump(const std::string& folder);
+  /// Into a file that does not exist, or into a folder, under a name of its own. The file is there
+  /// only once it is whole and durable.
+  int Backup(const std::string& target);
+  /// Offline: makes a decision log of a backup, in a folder that is empty or does not exist.
+  int Restore(const std::string& file, const std::string& folder);
   /// A whole transaction: begin, the records (see ParseRecordSpec), then commit or `abort`.
   int Txn(const BeginOptions& begin, const std::vector<std::string>& records, bool abort,
           const CommitOptions& commit);

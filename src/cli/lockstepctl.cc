@@ -26,6 +26,8 @@ constexpr const char* kFooter =
     "  lockstepctl produce $id east orders hello --sequence 0\n"
     "  lockstepctl commit $id\n"
     "  lockstepctl resolve $id west declare-committed --why 'decommissioned; records checked'\n"
+    "  lockstepctl backup /var/backups/lockstep/\n"
+    "  lockstepctl restore /var/backups/lockstep/FILE /var/lib/lockstep\n"
     "  eval \"$(lockstepctl completion bash)\"\n";
 
 /// Everything that the command line can say. Options that CLI11 fills must stay where they are.
@@ -47,6 +49,7 @@ struct Arguments {
   ListOptions list;
   std::string level;
   std::string folder;
+  std::string file;
   std::string shell;
   std::function<int(Commands&)> command;
 };
@@ -236,6 +239,20 @@ void AddServerCommands(CLI::App& app, Arguments& a) {
                           "beside it, and changes nothing",
                           [&a](Commands& c) { return c.LogDump(a.folder); });
   dump->add_option("FOLDER", a.folder, "The data folder")->required();
+
+  auto* backup =
+      Subcommand(app, a, "backup", "Copy the decision log of a server that runs into a file",
+                 [&a](Commands& c) { return c.Backup(a.file); });
+  backup
+      ->add_option("TARGET", a.file, "A file that does not exist yet, or a folder to put one into")
+      ->required();
+  auto* restore =
+      Subcommand(app, a, "restore",
+                 "Make a data folder of a backup; needs no server. It holds another log "
+                 "than the one that was backed up, which must not run any more",
+                 [&a](Commands& c) { return c.Restore(a.file, a.folder); });
+  restore->add_option("FILE", a.file, "The backup")->required();
+  restore->add_option("FOLDER", a.folder, "Empty, or not there yet")->required();
 
   auto* completion =
       app.add_subcommand("completion", "Print a script that completes commands and options");

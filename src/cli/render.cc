@@ -155,7 +155,10 @@ std::string Render(const v1::LogInfoResponse& info) {
          std::to_string(info.pending()) + " pending, " + std::to_string(info.heuristic()) +
          " heuristic\nbytes      " + std::to_string(info.kept_bytes()) + " kept, " +
          std::to_string(info.disk_bytes()) + " on the disk\n" +
-         (info.has_horizon_time() ? "horizon    " + TimeText(info.horizon_time()) + "\n" : "");
+         (info.has_horizon_time() ? "horizon    " + TimeText(info.horizon_time()) + "\n" : "") +
+         (info.restored_from().empty() ? ""
+                                       : "restored   " + TimeText(info.restore_time()) +
+                                             " from log " + *info.restored_from().rbegin() + "\n");
 }
 
 std::string Render(const v1::Transaction& txn) {

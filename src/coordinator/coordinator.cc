@@ -16,11 +16,11 @@ using txn::Refusal;
 
 Coordinator::Coordinator(CoordinatorOptions options, Executor& executor, const Clock& clock,
                          DecisionLog& log, std::vector<Cluster*> clusters, Callback<Error> on_fatal)
-    : options_(options),
-      executor_(executor),
+    : executor_(executor),
       clock_(clock),
       log_(log),
       on_fatal_(std::move(on_fatal)),
+      options_(options),
       next_batch_(log.recovered().next_batch.get()) {
   for (Cluster* cluster : clusters) clusters_[cluster->name()] = cluster;
 }
@@ -65,12 +65,27 @@ Status Coordinator::Start() {
     }
     for (const txn::Decision& decision : recovered.incomplete) TakeUp(decision);
   });
-  for (const auto& [name, cluster] : clusters_) {
-    cluster->Start(std::move(pending[name]), [this](std::string why) {
-      executor_.Post([this, why = std::move(why)] { OnSuperseded(why); });
-    });
-  }
+  for (const auto& [name, cluster] : clusters_) StartCluster(cluster, std::move(pending[name]));
   return {};
+}
+
+void Coordinator::StartCluster(Cluster* cluster, std::vector<TransactionalId> pending) {
+  cluster->Start(std::move(pending), [this](std::string why) {
+    executor_.Post([this, why = std::move(why)] { OnSuperseded(why); });
+  });
+}
+
+void Coordinator::AddCluster(Cluster* cluster) {
+  executor_.Post([this, cluster] {
+    if (failed_) return;
+    clusters_[cluster->name()] = cluster;
+    // Nothing can be pending there: every pending decision's cluster was there at the start.
+    StartCluster(cluster, {});
+  });
+}
+
+void Coordinator::Reconfigure(CoordinatorOptions options) {
+  executor_.Post([this, options] { options_ = options; });
 }
 
 void Coordinator::TakeUp(const txn::Decision& decision) {
@@ -117,17 +132,19 @@ void Coordinator::CheckDrained() {
 // ---- Clients' calls
 // ------------------------------------------------------------------------------
 
-void Coordinator::Begin(Duration timeout, std::string label, Callback<Result<TxnView>> done) {
+void Coordinator::Begin(Duration timeout, std::string label, Callback<Result<TxnView>> done,
+                        std::string client) {
   Post(
-      [this, timeout, label = std::move(label), done]() mutable {
-        const Result<OpenTxn*> txn = Open(timeout, std::move(label));
+      [this, timeout, label = std::move(label), client = std::move(client), done]() mutable {
+        const Result<OpenTxn*> txn = Open(timeout, std::move(label), std::move(client));
         if (!txn.ok()) return done(txn.error());
         done(ViewOf(**txn));
       },
       done);
 }
 
-Result<Coordinator::OpenTxn*> Coordinator::Open(Duration timeout, std::string label) {
+Result<Coordinator::OpenTxn*> Coordinator::Open(Duration timeout, std::string label,
+                                                std::string client) {
   if (draining_) {
     return MakeError(Code::kFailedPrecondition,
                      "draining: no new transactions; use another instance, or wait");
@@ -153,6 +170,7 @@ Result<Coordinator::OpenTxn*> Coordinator::Open(Duration timeout, std::string la
   OpenTxn& txn = open_[id];
   txn.view.id = id;
   txn.view.label = std::move(label);
+  txn.client = std::move(client);
   txn.view.began_at = WallTime{last_birth_ms_};
   txn.view.expires_at = WallTime{
       last_birth_ms_ + std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count()};
@@ -167,65 +185,6 @@ void Coordinator::Expire(const GlobalTxnId& id) {
   found->second.expiry.reset();
   AbortOpen(found->second,
             {AbortReason::kTxnTimeout, {}, "its timeout passed before COMMIT was decided", true});
-}
-
-void Coordinator::AddWork(GlobalTxnId id, ClusterName cluster, txn::BranchWork work,
-                          std::uint64_t sequence, std::optional<KafkaClusterId> expected_cluster,
-                          Callback<Status> done) {
-  Post(
-      [this, id = std::move(id), cluster = std::move(cluster), work = std::move(work), sequence,
-       expected = std::move(expected_cluster), done]() mutable {
-        const auto found = open_.find(id);
-        if (found != open_.end()) {
-          return done(TakeWork(found->second, cluster, std::move(work), sequence, expected));
-        }
-        const Result<TxnView> closed = ClosedView(id);
-        if (!closed.ok()) return done(closed.error());
-        done(NotActive(closed->state));
-      },
-      done);
-}
-
-Status Coordinator::CheckWork(const OpenTxn& txn, const ClusterName& cluster,
-                              const txn::BranchWork& work, std::size_t bytes,
-                              const std::optional<KafkaClusterId>& expected) const {
-  const Cluster* known = FindCluster(cluster);
-  if (known == nullptr) return UnknownCluster(cluster, clusters_);
-  if (Status status = CheckOffsets(work); !status.ok()) return status;
-  if (expected) {
-    if (Status status = CheckExpectedCluster(*known, *expected); !status.ok()) return status;
-  }
-  if (txn.bytes + bytes > options_.limits.txn_bytes) {
-    return MakeError(Code::kResourceExhausted,
-                     "the transaction would buffer more than limits.transaction_bytes (" +
-                         std::to_string(options_.limits.txn_bytes) + "); commit smaller ones");
-  }
-  if (buffered_bytes_ + bytes > options_.limits.buffer_bytes) {
-    return MakeError(Code::kResourceExhausted,
-                     "the buffers of all transactions are full (limits.buffer_bytes is " +
-                         std::to_string(options_.limits.buffer_bytes) + "); retry later");
-  }
-  return {};
-}
-
-Status Coordinator::TakeWork(OpenTxn& txn, const ClusterName& cluster, txn::BranchWork work,
-                             std::uint64_t sequence,
-                             const std::optional<KafkaClusterId>& expected) {
-  if (sequence < txn.view.next_sequence) return {};  // A repeated call: applied already.
-  if (txn.view.state != GlobalTxnState::kActive) return NotActive(txn.view.state);
-  if (sequence > txn.view.next_sequence) {
-    return MakeError(Code::kFailedPrecondition, "sequence " + std::to_string(sequence) +
-                                                    " leaves a gap: the next one is " +
-                                                    std::to_string(txn.view.next_sequence));
-  }
-  const std::size_t bytes = Weight(work);
-  if (Status status = CheckWork(txn, cluster, work, bytes, expected); !status.ok()) return status;
-  ++txn.view.next_sequence;
-  txn.bytes += bytes;
-  buffered_bytes_ += bytes;
-  Append(txn.work[cluster], std::move(work));
-  Touch(txn);
-  return {};
 }
 
 void Coordinator::Commit(GlobalTxnId id, CommitOptions options, Callback<Result<TxnView>> done) {
@@ -355,7 +314,7 @@ void Coordinator::Finish(const GlobalTxnId& id, GlobalTxnState state, const Refu
   auto node = open_.extract(found);
   OpenTxn& txn = node.mapped();
   if (txn.expiry) executor_.Cancel(*txn.expiry);
-  buffered_bytes_ -= txn.bytes;
+  GiveBack(txn);
   if (txn.key) running_keys_.erase(txn.key->key);
   txn.view.branches = ViewOf(txn).branches;
   if (state == GlobalTxnState::kAborted) {
@@ -428,7 +387,8 @@ Result<TxnView> Coordinator::ClosedView(const GlobalTxnId& id) const {
   if (!parts) return MalformedId(id);
   if (const auto found = recent_.find(id); found != recent_.end()) return found->second;
   const RecoveredLog& log = log_.recovered();
-  if (parts->log_id != log.log_id) {
+  const bool of_origin = std::ranges::find(log.origins, parts->log_id) != log.origins.end();
+  if (parts->log_id != log.log_id && !of_origin) {
     return MakeError(Code::kNotFound, "transaction '" + id.get() +
                                           "' belongs to another decision log than this "
                                           "instance's '" +
@@ -437,6 +397,13 @@ Result<TxnView> Coordinator::ClosedView(const GlobalTxnId& id) const {
   Result<std::optional<txn::Decision>> stored = log_.Find(id);
   if (!stored.ok()) return stored.error();
   if (stored->has_value()) return ViewOfDecision(id, **stored);
+  // It may have been decided after the backup was taken: nothing may be presumed (M22).
+  if (of_origin) {
+    return MakeError(Code::kNotFound, "transaction '" + id.get() + "' is of decision log '" +
+                                          parts->log_id.get() +
+                                          "', from a backup of which this one was restored; the "
+                                          "backup does not tell its outcome: it may be either");
+  }
   const bool issued = parts->incarnation < log.incarnation ||
                       (parts->incarnation == log.incarnation && parts->number < next_txn_);
   if (!issued) {

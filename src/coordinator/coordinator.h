@@ -27,9 +27,9 @@ namespace lockstep::coordinator {
 /// not block. An OK from Commit or Abort carries an outcome, also ABORTED: errors are for calls.
 ///
 /// Errors common to all that take an id: kInvalidArgument (not an id of ours by its form),
-/// kNotFound (another log's id, or an outcome no longer kept). After the log failed, or was found
-/// to be an older copy, every call gets kUnavailable with effect Unknown: OUTCOME_UNKNOWN, ask the
-/// instance that comes after this one.
+/// kNotFound (another log's id, an outcome no longer kept, or one that a restored log does not
+/// hold). After the log failed, or was found to be an older copy, every call gets kUnavailable with
+/// effect Unknown: OUTCOME_UNKNOWN, ask the instance that comes after this one.
 class Coordinator : private BatchRunner::Listener {
  public:
   /// Every cluster that a transaction may name. `on_fatal` is called once, on the executor, when
@@ -44,9 +44,16 @@ class Coordinator : private BatchRunner::Listener {
   /// is not configured. Call once, before any other call.
   Status Start();
 
-  /// Nothing is written to disk. kInvalidArgument: a timeout that is not positive or above the
-  /// limit. kResourceExhausted: too many open transactions. kFailedPrecondition: draining.
-  void Begin(Duration timeout, std::string label, Callback<Result<TxnView>> done);
+  /// Takes another cluster into service, whose name is new. It outlives this.
+  void AddCluster(Cluster* cluster);
+  /// From now on these count. What is over a new limit already stays; nothing is added to it.
+  void Reconfigure(CoordinatorOptions options);
+
+  /// `client` is whom the buffers are charged to: see Limits. Nothing is written to disk.
+  /// kInvalidArgument: a timeout that is not positive or above the limit. kResourceExhausted: too
+  /// many open transactions. kFailedPrecondition: draining.
+  void Begin(Duration timeout, std::string label, Callback<Result<TxnView>> done,
+             std::string client = {});
 
   /// Buffers work for one cluster. `sequence` counts the calls on this transaction from 0, so that
   /// a repeated call is applied once: one below the next is OK and changes nothing, one above it is
@@ -64,9 +71,9 @@ class Coordinator : private BatchRunner::Listener {
   /// begun, and the answer names that run. Either way Commit(id) waits for the outcome. A key whose
   /// run aborted, or of which no decision was ever logged, begins anew.
   ///
-  /// kNotFound: the key is not known, and older than the horizon: it may have committed and be
-  /// forgotten. kInvalidArgument: also a key from the future. Else as Begin and AddWork; on any
-  /// error nothing was begun.
+  /// kNotFound: the key is not known, and older than the horizon, or than a restored log: it may
+  /// have committed and be forgotten. kInvalidArgument: also a key from the future. Else as Begin
+  /// and AddWork; on any error nothing was begun.
   void Submit(Submission submission, Callback<Result<Submitted>> done);
 
   /// Aborts unless COMMIT is decided; then the answer's state says so. Idempotent.
@@ -89,8 +96,6 @@ class Coordinator : private BatchRunner::Listener {
   void EndWatches();
   /// A number that no other wait has. Thread-safe.
   WatchId NewWatch() { return next_watch_++; }
-
-  const Limits& limits() const { return options_.limits; }
 
   void ListInDoubt(Callback<std::vector<InDoubtView>> done);
 
@@ -129,7 +134,9 @@ class Coordinator : private BatchRunner::Listener {
     TxnView view;
     std::uint64_t next_sequence = 0;
     std::map<ClusterName, txn::BranchWork> work;
+    std::string client;
     std::size_t bytes = 0;
+    std::size_t records = 0;
     MonoTime expires{};
     std::optional<Executor::TimerId> expiry;
     std::shared_ptr<BatchRunner> runner;  // From Commit on.
@@ -156,10 +163,13 @@ class Coordinator : private BatchRunner::Listener {
   BatchRunner::Ports RunnerPorts();
 
   Status CheckWork(const OpenTxn& txn, const ClusterName& cluster, const txn::BranchWork& work,
-                   std::size_t bytes, const std::optional<KafkaClusterId>& expected) const;
+                   const std::optional<KafkaClusterId>& expected) const;
+  Status CheckRoom(const OpenTxn& txn, std::size_t bytes, std::size_t records) const;
+  void Charge(OpenTxn& txn, std::size_t bytes, std::size_t records);
+  void GiveBack(const OpenTxn& txn);  ///< What was charged for it.
   Status TakeWork(OpenTxn& txn, const ClusterName& cluster, txn::BranchWork work,
                   std::uint64_t sequence, const std::optional<KafkaClusterId>& expected);
-  Result<OpenTxn*> Open(Duration timeout, std::string label);
+  Result<OpenTxn*> Open(Duration timeout, std::string label, std::string client);
   void Expire(const GlobalTxnId& id);
   void Discard(const GlobalTxnId& id);  ///< Of an open one that nobody was told of.
   Result<Submitted> TakeSubmission(Submission submission);
@@ -184,16 +194,17 @@ class Coordinator : private BatchRunner::Listener {
   void Touch(OpenTxn& txn);
   void TellWatchers(const TxnView& view, bool final);
   void CheckDrained();
+  void StartCluster(Cluster* cluster, std::vector<TransactionalId> pending);
 
-  const CoordinatorOptions options_;
   std::atomic<WatchId> next_watch_{1};
   Executor& executor_;
   const Clock& clock_;
   DecisionLog& log_;
-  std::map<ClusterName, Cluster*> clusters_;
   Callback<Error> on_fatal_;
 
   // All below is touched on the executor only.
+  CoordinatorOptions options_;
+  std::map<ClusterName, Cluster*> clusters_;
   std::unordered_map<GlobalTxnId, OpenTxn> open_;
   std::map<BatchId, std::shared_ptr<BatchRunner>> runners_;
   std::unordered_map<std::string, GlobalTxnId> running_keys_;  // Of the open ones that have one.
@@ -210,6 +221,7 @@ class Coordinator : private BatchRunner::Listener {
   bool watches_ended_ = false;
   std::map<BatchId, InDoubtView> heuristic_;  // Not acknowledged.
   std::size_t buffered_bytes_ = 0;
+  std::unordered_map<std::string, std::size_t> buffered_of_client_;  // None at 0.
   std::uint64_t next_batch_ = 0;
   std::uint64_t next_txn_ = 1;
   std::int64_t last_birth_ms_ = 0;

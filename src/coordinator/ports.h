@@ -74,6 +74,20 @@ struct RecoveredLog {
   /// Outcomes of transactions begun, and of clients' keys born, up to here may have been forgotten
   /// (M19).
   WallTime horizon;
+  /// The logs that this one was restored from, the latest last. It holds what they had decided by
+  /// the backup; what they decided later is unknown. Their lanes are not its own: they are resolved
+  /// by name, and never initialised (M22).
+  std::vector<LogId> origins;
+  WallTime restored_at;  ///< From the latest of them; 0: it is an original.
+};
+
+/// A copy of a log as it stood at one moment, read piece by piece. One thread, which it may block.
+/// The log outlives it, and does not wait for it.
+class LogBackup {
+ public:
+  virtual ~LogBackup() = default;
+  /// The next bytes, 1 MiB at most. Empty: all was told, the mark of its end included.
+  virtual Result<std::string> Next() = 0;
 };
 
 /// The durable COMMIT decisions (presumed abort: no record means abort). Thread-safe.
@@ -114,6 +128,8 @@ class DecisionLog {
   virtual WallTime Horizon() const = 0;
   /// Blocking: looks at the folder's files.
   virtual Result<LogStats> Stats() const = 0;
+  /// As the log is now: with every append whose `done` was called. Blocking, for a moment.
+  virtual Result<std::unique_ptr<LogBackup>> Backup() const = 0;
 };
 
 // ---- Clusters ----------------------------------------------------------------------------------

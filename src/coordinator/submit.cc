@@ -29,7 +29,8 @@ Result<Submitted> Coordinator::TakeSubmission(Submission submission) {
   if (!run.ok()) return run.error();
   if (run->has_value()) return **run;
 
-  Result<OpenTxn*> opened = Open(submission.timeout, std::move(submission.label));
+  Result<OpenTxn*> opened =
+      Open(submission.timeout, std::move(submission.label), std::move(submission.client));
   if (!opened.ok()) return opened.error();
   OpenTxn& txn = **opened;
   const GlobalTxnId id = txn.view.id;
@@ -67,6 +68,15 @@ Result<std::optional<Submitted>> Coordinator::FindRun(const txn::ClientKey& key)
                                           "committed is not known any more (see the retention "
                                           "settings)");
   }
+  // Before the log was restored it may have run on the log that was lost, after the backup; a
+  // client whose clock is ahead may have made it then too.
+  const WallTime restored = log_.recovered().restored_at;
+  if (restored.ms > 0 && key.birth.ms <= restored.ms + kAhead.count()) {
+    return MakeError(Code::kNotFound,
+                     "key '" + key.key +
+                         "' was made before this server's log was restored from a backup, or not "
+                         "five minutes after: whether it committed in between is not known");
+  }
   if (key.birth.ms > clock_.WallNow().ms + kAhead.count()) {
     return MakeError(Code::kInvalidArgument,
                      "key_time: is more than five minutes ahead of this server's clock");
@@ -77,7 +87,7 @@ Result<std::optional<Submitted>> Coordinator::FindRun(const txn::ClientKey& key)
 void Coordinator::Discard(const GlobalTxnId& id) {
   const auto found = open_.find(id);
   if (found->second.expiry) executor_.Cancel(*found->second.expiry);
-  buffered_bytes_ -= found->second.bytes;
+  GiveBack(found->second);
   open_.erase(found);
 }
 

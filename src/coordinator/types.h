@@ -16,8 +16,10 @@ namespace lockstep::coordinator {
 /// Bounds on everything that clients can make grow. Full means kResourceExhausted.
 struct Limits {
   std::size_t open_txns = 10'000;
-  std::size_t txn_bytes = 16u << 20;      ///< Buffered work of one transaction.
-  std::size_t buffer_bytes = 256u << 20;  ///< Buffered work of all transactions.
+  std::size_t txn_bytes = 16u << 20;             ///< Buffered work of one transaction.
+  std::size_t txn_records = 100'000;             ///< Records and offsets of one transaction.
+  std::size_t client_buffer_bytes = 128u << 20;  ///< Buffered work of all that one client began.
+  std::size_t buffer_bytes = 256u << 20;         ///< Buffered work of all transactions.
   Duration max_txn_timeout = std::chrono::minutes(15);
   std::size_t recent_outcomes = 10'000;     ///< Finished transactions kept in memory with reasons.
   std::size_t recent_positions = 1u << 20;  ///< Records of those whose positions are kept.
@@ -82,6 +84,7 @@ struct CommitOptions {
 
 /// A whole transaction, under a client's key.
 struct Submission {
+  std::string client;  ///< As in Begin.
   struct Part {
     ClusterName cluster;
     txn::BranchWork work;

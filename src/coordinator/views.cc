@@ -101,6 +101,12 @@ std::size_t Weight(const txn::BranchWork& work) {
   return bytes;
 }
 
+std::size_t Count(const txn::BranchWork& work) {
+  std::size_t count = work.records.size();
+  for (const txn::GroupOffsets& group : work.offsets) count += group.offsets.size();
+  return count;
+}
+
 void Append(txn::BranchWork& to, txn::BranchWork more) {
   std::move(more.records.begin(), more.records.end(), std::back_inserter(to.records));
   std::move(more.offsets.begin(), more.offsets.end(), std::back_inserter(to.offsets));

@@ -17,6 +17,7 @@ InDoubtView InDoubtOf(const txn::Decision& decision);
 InDoubtView InDoubtOf(const BatchRunner& runner, txn::GlobalTxnState state);
 
 std::size_t Weight(const txn::BranchWork& work);
+std::size_t Count(const txn::BranchWork& work);  ///< Records and offsets.
 void Append(txn::BranchWork& to, txn::BranchWork more);
 
 /// Every cluster with a pending participant is configured.

@@ -74,6 +74,8 @@ void KafkaCluster::Start(std::vector<TransactionalId> pending,
 
 void KafkaCluster::FencePending(TransactionalId id) {
   pending_.erase(id);
+  // A lane of the log that ours was restored from: never ours to initialise. It may live.
+  if (const auto lane = ParseLaneId(id); lane && lane->log != log_id_) return;
   fencer_->Fence(std::move(id));
 }
 
@@ -390,7 +392,9 @@ void KafkaCluster::ListOrphans(coordinator::Callback<Result<coordinator::OrphanL
   if (Status reached = Reached(); !reached.ok()) {
     return Answer<Result<coordinator::OrphanListing>>(done, reached.error());
   }
-  kafka::ListOrphans(wire_, log_id_, config_.request_timeout, std::move(done));
+  // What is in doubt here is looked after, although it may be of the log that ours was restored
+  // from.
+  kafka::ListOrphans(wire_, log_id_, pending_, config_.request_timeout, std::move(done));
 }
 
 void KafkaCluster::EndOrphan(coordinator::Orphan orphan, txn::Direction direction,
@@ -400,6 +404,12 @@ void KafkaCluster::EndOrphan(coordinator::Orphan orphan, txn::Direction directio
   }
   if (Status may = CheckOrphanId(orphan.transactional_id, log_id_); !may.ok()) {
     return Answer<Result<txn::TxnDescription>>(done, may.error());
+  }
+  if (pending_.contains(orphan.transactional_id)) {
+    return Answer<Result<txn::TxnDescription>>(
+        done, MakeError(Code::kInvalidArgument,
+                        orphan.transactional_id.get() +
+                            " is in doubt on this server, which looks after it itself"));
   }
   kafka::EndOrphan(wire_, std::move(orphan), direction, config_.request_timeout, std::move(done));
 }

@@ -58,11 +58,15 @@ struct Descriptions {
   }
 };
 
-std::vector<TransactionalId> OthersOpen(const wire::TransactionListing& listing, const LogId& own) {
+std::vector<TransactionalId> OthersOpen(const wire::TransactionListing& listing, const LogId& own,
+                                        const std::set<TransactionalId>& except) {
   std::vector<TransactionalId> ids;
   for (const wire::ListedTransaction& listed : listing.transactions) {
     const auto lane = ParseLaneId(listed.transactional_id);
-    if (lane && lane->log != own && IsOpen(listed.state)) ids.push_back(listed.transactional_id);
+    if (lane && lane->log != own && IsOpen(listed.state) &&
+        !except.contains(listed.transactional_id)) {
+      ids.push_back(listed.transactional_id);
+    }
   }
   return ids;
 }
@@ -159,11 +163,11 @@ class Ending : public std::enable_shared_from_this<Ending> {
 
 }  // namespace
 
-void ListOrphans(wire::Client& client, const LogId& own, Duration timeout,
-                 coordinator::Callback<Result<OrphanListing>> done) {
+void ListOrphans(wire::Client& client, const LogId& own, std::set<TransactionalId> except,
+                 Duration timeout, coordinator::Callback<Result<OrphanListing>> done) {
   client.ListTransactions(
       {{}, std::string(kLanePrefix)}, timeout,
-      [&client, own, timeout,
+      [&client, own, except = std::move(except), timeout,
        done = std::move(done)](const Result<wire::TransactionListing>& listing) {
         if (!listing.ok()) return done(listing.error());
         const auto descriptions = std::make_shared<Descriptions>();
@@ -171,7 +175,7 @@ void ListOrphans(wire::Client& client, const LogId& own, Duration timeout,
         for (const wire::BrokerFailure& failure : listing->failures) {
           descriptions->listing.problems.push_back(failure.error.message);
         }
-        std::vector<TransactionalId> ids = OthersOpen(*listing, own);
+        std::vector<TransactionalId> ids = OthersOpen(*listing, own, except);
         if (ids.size() > kMostDescribed) {
           descriptions->listing.problems.push_back(
               std::to_string(ids.size() - kMostDescribed) +

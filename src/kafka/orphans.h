@@ -1,5 +1,7 @@
 #pragma once
 
+#include <set>
+
 #include "base/time.h"
 #include "coordinator/ports.h"
 #include "wire/client.h"
@@ -9,9 +11,9 @@
 /// calls back on the wire client's thread. `own` is our log: its ids are never touched here.
 namespace lockstep::kafka {
 
-/// At most a thousand: the rest is told as a problem.
-void ListOrphans(wire::Client& client, const LogId& own, Duration timeout,
-                 coordinator::Callback<Result<coordinator::OrphanListing>> done);
+/// At most a thousand: the rest is told as a problem. Those of `except` are none.
+void ListOrphans(wire::Client& client, const LogId& own, std::set<TransactionalId> except,
+                 Duration timeout, coordinator::Callback<Result<coordinator::OrphanListing>> done);
 
 /// Whether EndOrphan may be called for it: kInvalidArgument if not.
 Status CheckOrphanId(const TransactionalId& id, const LogId& own);

@@ -80,6 +80,10 @@ class Printer {
   void PrintMeta() {
     PrintRecord<Identity>(keys::kIdentity, [this](const Identity& identity) {
       out_ << "log id " << identity.log_id << ", made " << Text(identity.created_at) << "\n";
+      for (const Origin& origin : identity.origins) {
+        out_ << "restored " << Text(origin.restored_at) << " from log " << origin.log_id
+             << ", as it was " << Text(origin.taken_at) << "\n";
+      }
     });
     PrintRecord<Start>(keys::kStart, [this](const Start& start) {
       out_ << "incarnation " << start.incarnation << ", started " << Text(start.started_at) << "\n";

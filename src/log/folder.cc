@@ -92,6 +92,13 @@ Result<int> ReadFormat(rocksdb::FileSystem& fs, const stdfs::path& folder) {
   return Damaged(folder, "the file FORMAT does not name a format");
 }
 
+Result<FolderState> UnfinishedState(rocksdb::FileSystem& fs, const stdfs::path& folder) {
+  std::string text;
+  const auto io = rocksdb::ReadFileToString(&fs, File(folder, kCreatingFile), &text);
+  if (!io.ok()) return FromRocks(folder, "reading CREATING", io);
+  return text.empty() ? FolderState::kUnfinished : FolderState::kUnfinishedRestore;
+}
+
 Error NotOurs(const stdfs::path& folder, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (name == "CURRENT") {
@@ -165,7 +172,7 @@ Result<FolderState> Inspect(rocksdb::FileSystem& fs, const stdfs::path& folder) 
     // A volume's root has lost+found; OWNER alone is left by a crash before anything was made.
     if (name != kOwnerFile && name != "lost+found") others.push_back(name);
   }
-  if (creating) return FolderState::kUnfinished;
+  if (creating) return UnfinishedState(fs, folder);
   if (others.empty()) return FolderState::kEmpty;
   return NotOurs(folder, others);
 }
@@ -196,9 +203,11 @@ Status CheckRecordFiles(rocksdb::FileSystem& fs, const stdfs::path& folder) {
   return {};
 }
 
-Status BeginCreation(rocksdb::FileSystem& fs, const stdfs::path& folder) {
+Status BeginCreation(rocksdb::FileSystem& fs, const stdfs::path& folder, Creation creation) {
   // Durable before the first file of the database: what is found beside it later is ours to remove.
-  const auto io = rocksdb::WriteStringToFile(&fs, "", File(folder, kCreatingFile), true);
+  const auto io =
+      rocksdb::WriteStringToFile(&fs, creation == Creation::kRestore ? "of a backup\n" : "",
+                                 File(folder, kCreatingFile), true);
   if (!io.ok()) return FromRocks(folder, "writing the file CREATING", io);
   if (Status synced = SyncFolder(fs, folder); !synced.ok()) return synced;
   const Result<std::vector<std::string>> names = List(folder);

@@ -11,7 +11,9 @@
 ///
 /// Besides RocksDB's files it holds
 ///   FORMAT    "Lockstep decision log\nformat 1\n": there exactly if the log was made completely;
-///   CREATING  there while it is being made: nobody was ever served from it, so it is made anew;
+///   CREATING  there while it is being made: nobody was ever served from it, so it is made anew.
+///   Not
+///             empty: it is made of a backup, which only another restore can do anew;
 ///   OWNER     locked (flock) by the process that has the log open, which writes its pid into it.
 namespace lockstep::log {
 
@@ -37,7 +39,8 @@ class FolderLock {
 
 enum class FolderState {
   kEmpty,
-  kUnfinished,  ///< A crash came while the log was made.
+  kUnfinished,         ///< A crash came while the log was made.
+  kUnfinishedRestore,  ///< A crash, or another failure, while it was made of a backup.
   kReady,
 };
 
@@ -53,9 +56,12 @@ Status MakeFolder(rocksdb::FileSystem& fs, const std::filesystem::path& folder);
 /// Fails with kCorrupt, or if a file cannot be read.
 Status CheckRecordFiles(rocksdb::FileSystem& fs, const std::filesystem::path& folder);
 
-/// From kEmpty or kUnfinished: marks the folder as being made, and removes what an earlier attempt
+enum class Creation { kNew, kRestore };
+
+/// From any state but kReady: marks the folder as being made, and removes what an earlier attempt
 /// left. On return RocksDB may make its database.
-Status BeginCreation(rocksdb::FileSystem& fs, const std::filesystem::path& folder);
+Status BeginCreation(rocksdb::FileSystem& fs, const std::filesystem::path& folder,
+                     Creation creation);
 
 /// The database and all that was written into it are durable: on return the folder is kReady,
 /// durably.

@@ -286,6 +286,12 @@ std::string Encode(const Identity& identity) {
   proto::Record record = NewRecord();
   record.mutable_identity()->set_log_id(identity.log_id.get());
   record.mutable_identity()->set_created_at_ms(identity.created_at.ms);
+  for (const Origin& origin : identity.origins) {
+    proto::Origin& to = *record.mutable_identity()->add_origins();
+    to.set_log_id(origin.log_id.get());
+    to.set_taken_at_ms(origin.taken_at.ms);
+    to.set_restored_at_ms(origin.restored_at.ms);
+  }
   return record.SerializeAsString();
 }
 
@@ -385,10 +391,16 @@ template <>
 Result<Identity> Decode(std::string_view bytes, std::string_view where) {
   const Result<proto::Record> record = Parse(bytes, Kind::kIdentity, where);
   if (!record.ok()) return record.error();
-  if (!IsLogId(record->identity().log_id())) {
-    return Corrupt(where, "the log id is not 16 lower-case hex digits");
+  const proto::Identity& from = record->identity();
+  constexpr std::string_view kNoLogId = "a log id is not 16 lower-case hex digits";
+  if (!IsLogId(from.log_id())) return Corrupt(where, kNoLogId);
+  Identity identity{LogId(from.log_id()), WallTime{from.created_at_ms()}, {}};
+  for (const proto::Origin& origin : from.origins()) {
+    if (!IsLogId(origin.log_id())) return Corrupt(where, kNoLogId);
+    identity.origins.push_back({LogId(origin.log_id()), WallTime{origin.taken_at_ms()},
+                                WallTime{origin.restored_at_ms()}});
   }
-  return Identity{LogId(record->identity().log_id()), WallTime{record->identity().created_at_ms()}};
+  return identity;
 }
 
 template <>

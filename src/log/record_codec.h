@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/ids.h"
 #include "base/result.h"
@@ -32,10 +33,18 @@ struct Binding {
   KafkaClusterId kafka_cluster_id;
 };
 
+/// A log that another one was restored from.
+struct Origin {
+  LogId log_id;
+  WallTime taken_at;
+  WallTime restored_at;
+};
+
 /// Made with the log; never changes.
 struct Identity {
   LogId log_id;
   WallTime created_at;
+  std::vector<Origin> origins;  ///< The latest last.
 };
 
 /// The latest opening for writing.

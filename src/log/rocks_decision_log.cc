@@ -98,6 +98,10 @@ WallTime RocksDecisionLog::Horizon() const { return store_->Horizon(); }
 
 Result<coordinator::LogStats> RocksDecisionLog::Stats() const { return store_->Stats(); }
 
+Result<std::unique_ptr<coordinator::LogBackup>> RocksDecisionLog::Backup() const {
+  return store_->Backup();
+}
+
 void RocksDecisionLog::Enqueue(What what, bool urgent, coordinator::Callback<Status> done) {
   {
     const std::lock_guard lock(mutex_);

@@ -60,6 +60,7 @@ class RocksDecisionLog final : public coordinator::DecisionLog {
   Result<std::optional<txn::Decision>> FindKey(const std::string& key) const override;
   WallTime Horizon() const override;
   Result<coordinator::LogStats> Stats() const override;
+  Result<std::unique_ptr<coordinator::LogBackup>> Backup() const override;
 
  private:
   using Found = Result<std::optional<txn::Decision>>;

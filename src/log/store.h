@@ -21,6 +21,7 @@
 #include "log/folder.h"
 #include "log/options.h"
 #include "log/record_codec.h"
+#include "log/restore.h"
 #include "log/stored_batch.h"
 #include "txn/types.h"
 
@@ -28,13 +29,16 @@ namespace lockstep::log {
 
 /// The database of a decision log: checks what is appended, gathers it, writes it, forgets it.
 ///
-/// Owned by RocksDecisionLog. Writer thread only, except Find, Binding, Horizon and Stats,
+/// Owned by RocksDecisionLog. Writer thread only, except Find, Binding, Horizon, Stats and Backup,
 /// which are thread-safe, and recovered, which does not change.
 class Store {
  public:
   /// Opens or makes the log, and gives this start its incarnation, durably. Blocking. The errors
   /// are those of Open in rocks_decision_log.h.
   static Result<std::unique_ptr<Store>> Open(const OpenOptions& options);
+
+  /// As in restore.h.
+  static Result<Restored> Restore(const OpenOptions& options, const BackupSource& source);
 
   const coordinator::RecoveredLog& recovered() const { return recovered_; }
 
@@ -63,6 +67,7 @@ class Store {
   std::optional<KafkaClusterId> Binding(const ClusterName& cluster) const;
   WallTime Horizon() const { return WallTime{horizon_ms_.load()}; }
   Result<coordinator::LogStats> Stats() const;
+  Result<std::unique_ptr<coordinator::LogBackup>> Backup() const;
 
  private:
   struct OpenBatch {
@@ -71,6 +76,9 @@ class Store {
     bool heuristic() const;
   };
 
+  static LogId NewLogId();
+  static std::filesystem::path Normal(const std::filesystem::path& path);
+  static std::shared_ptr<rocksdb::FileSystem> FileSystemOf(const OpenOptions& options);
   Store(const OpenOptions& options, FolderLock lock);
 
   Status OpenDatabase(bool create);
@@ -81,6 +89,8 @@ class Store {
   Status RecoverOpenBatches();
   Status RecoverLeftBehind();
   Status StartIncarnation();
+  Result<Restored> LoadBackup(const BackupSource& source);
+  Status WriteRestored(bool last);
   /// The decision that an entry of an index leads to.
   Result<std::optional<txn::Decision>> Follow(const std::string& index_key) const;
   template <typename T>

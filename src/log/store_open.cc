@@ -15,8 +15,23 @@ namespace {
 
 namespace stdfs = std::filesystem;
 
+Error NothingThere(const stdfs::path& folder) {
+  return MakeError(Code::kNotFound, "decision log folder '" + folder.string() +
+                                        "' holds no decision log: allow one to be made, or name "
+                                        "the folder that has it");
+}
+
+/// An empty log in its place would presume aborted what the backup holds as committed.
+Error RestoreAgain(const stdfs::path& folder) {
+  return MakeError(Code::kFailedPrecondition,
+                   "a restore into decision log folder '" + folder.string() +
+                       "' did not end: restore again, or empty the folder for a new log");
+}
+
+}  // namespace
+
 /// Ours, not another log's that was made in the same moment: from the kernel's random numbers.
-LogId NewLogId() {
+LogId Store::NewLogId() {
   std::uint64_t random = 0;
   if (::getrandom(&random, sizeof(random), 0) != sizeof(random)) std::abort();
   constexpr std::string_view kDigits = "0123456789abcdef";
@@ -26,22 +41,14 @@ LogId NewLogId() {
 }
 
 /// Absolute, and without a slash at the end: its parent must be the folder that it stands in.
-stdfs::path Normal(const stdfs::path& path) {
+stdfs::path Store::Normal(const stdfs::path& path) {
   stdfs::path normal = stdfs::absolute(path).lexically_normal();
   return normal.has_filename() ? normal : normal.parent_path();
 }
 
-std::shared_ptr<rocksdb::FileSystem> FileSystemOf(const OpenOptions& options) {
+std::shared_ptr<rocksdb::FileSystem> Store::FileSystemOf(const OpenOptions& options) {
   return options.file_system != nullptr ? options.file_system : rocksdb::FileSystem::Default();
 }
-
-Error NothingThere(const stdfs::path& folder) {
-  return MakeError(Code::kNotFound, "decision log folder '" + folder.string() +
-                                        "' holds no decision log: allow one to be made, or name "
-                                        "the folder that has it");
-}
-
-}  // namespace
 
 Store::Store(const OpenOptions& options, FolderLock lock)
     : path_(options.path),
@@ -63,6 +70,7 @@ Result<std::unique_ptr<Store>> Store::Open(const OpenOptions& given) {
     state = Inspect(*fs, options.path);
   }
   if (!state.ok()) return state.error();
+  if (*state == FolderState::kUnfinishedRestore) return RestoreAgain(options.path);
   if (*state != FolderState::kReady && !options.create_if_missing) {
     return NothingThere(options.path);
   }
@@ -71,6 +79,7 @@ Result<std::unique_ptr<Store>> Store::Open(const OpenOptions& given) {
   // Again: another process may have made the log, or left it, before we had the lock.
   state = Inspect(*fs, options.path);
   if (!state.ok()) return state.error();
+  if (*state == FolderState::kUnfinishedRestore) return RestoreAgain(options.path);
 
   std::unique_ptr<Store> store(new Store(options, *std::move(lock)));
   Status status;
@@ -102,12 +111,12 @@ Status Store::OpenDatabase(bool create) {
 /// Nobody is served before the folder is marked as complete, so that a crash on the way leaves
 /// nothing but an unfinished log, to be made anew.
 Status Store::MakeLog() {
-  if (Status status = BeginCreation(*fs_, path_); !status.ok()) return status;
+  if (Status status = BeginCreation(*fs_, path_, Creation::kNew); !status.ok()) return status;
   if (Status status = OpenDatabase(true); !status.ok()) return status;
   rocksdb::WriteOptions synced;
   synced.sync = true;
   const rocksdb::Status status =
-      db_->Put(synced, keys::kIdentity, Encode(Identity{NewLogId(), clock_.WallNow()}));
+      db_->Put(synced, keys::kIdentity, Encode(Identity{NewLogId(), clock_.WallNow(), {}}));
   if (!status.ok()) return FromRocks(path_, "writing the log's identity", status);
   return FinishCreation(*fs_, path_);
 }
@@ -136,6 +145,10 @@ Status Store::RecoverMeta() {
   if (!identity.ok()) return identity.error();
   if (!identity->has_value()) return Damaged(path_, "its identity is missing");
   recovered_.log_id = (*identity)->log_id;
+  for (const Origin& origin : (*identity)->origins) {
+    recovered_.origins.push_back(origin.log_id);
+    recovered_.restored_at = origin.restored_at;
+  }
 
   const auto start = GetMeta<Start>(keys::kStart);
   if (!start.ok()) return start.error();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "server/admin_convert.h"
+#include "server/backup_stream.h"
 #include "server/call.h"
 #include "server/convert.h"
 #include "server/version.h"
@@ -101,6 +102,10 @@ void Fill(const coordinator::DecisionLog& log, const coordinator::LogStats& stat
   response.set_decisions(stats.decisions);
   response.set_kept_bytes(stats.kept_bytes);
   response.set_disk_bytes(stats.disk_bytes);
+  for (const LogId& origin : log.recovered().origins) response.add_restored_from(origin.get());
+  if (const WallTime at = log.recovered().restored_at; at.ms > 0) {
+    *response.mutable_restore_time() = ToProto(at);
+  }
   if (const WallTime horizon = log.Horizon(); horizon.ms > 0) {
     *response.mutable_horizon_time() = ToProto(horizon);
   }
@@ -191,7 +196,7 @@ grpc::ServerUnaryReactor* AdminService::ListOrphans(grpc::CallbackServerContext*
       if (auto unknown = CheckCluster(api_, wanted)) return unknown;
     }
     const auto survey = std::make_shared<OrphanSurvey>();
-    for (coordinator::Cluster* cluster : api_.clusters) {
+    for (coordinator::Cluster* cluster : *api_.clusters.Get()) {
       if (wanted.get().empty() || cluster->name() == wanted) survey->clusters.push_back(cluster);
     }
     survey->answers.resize(survey->clusters.size());
@@ -213,8 +218,9 @@ grpc::ServerUnaryReactor* AdminService::EndOrphan(grpc::CallbackServerContext* c
     auto parsed = ParseEndOrphan(*request);
     if (!parsed) return Refused{parsed.error(), {}};
     if (auto unknown = CheckCluster(api_, parsed->cluster)) return unknown;
+    const auto clusters = api_.clusters.Get();
     const auto cluster =
-        std::find_if(api_.clusters.begin(), api_.clusters.end(),
+        std::find_if(clusters->begin(), clusters->end(),
                      [&](const auto* candidate) { return candidate->name() == parsed->cluster; });
     const auto answered = [call, response,
                            end = *parsed](const Result<txn::TxnDescription>& description) {
@@ -305,6 +311,11 @@ grpc::ServerUnaryReactor* AdminService::LogInfo(grpc::CallbackServerContext* con
   });
 }
 
+grpc::ServerWriteReactor<v1::BackupResponse>* AdminService::Backup(
+    grpc::CallbackServerContext* context, const v1::BackupRequest*) {
+  return new BackupStream(api_, context);
+}
+
 grpc::ServerUnaryReactor* AdminService::GetStatus(grpc::CallbackServerContext* context,
                                                   const v1::GetStatusRequest*,
                                                   v1::GetStatusResponse* response) {
@@ -319,7 +330,7 @@ grpc::ServerUnaryReactor* AdminService::GetStatus(grpc::CallbackServerContext* c
       *response->mutable_horizon_time() = ToProto(horizon);
     }
     response->set_draining(api_.draining || api_.drained);
-    for (const coordinator::Cluster* cluster : api_.clusters) {
+    for (const coordinator::Cluster* cluster : *api_.clusters.Get()) {
       *response->add_clusters() = ToProto(cluster->name(), cluster->status());
     }
     call->Finish({});

@@ -41,6 +41,8 @@ class AdminService final : public v1::Admin::CallbackService {
   grpc::ServerUnaryReactor* LogInfo(grpc::CallbackServerContext* context,
                                     const v1::LogInfoRequest* request,
                                     v1::LogInfoResponse* response) override;
+  grpc::ServerWriteReactor<v1::BackupResponse>* Backup(grpc::CallbackServerContext* context,
+                                                       const v1::BackupRequest* request) override;
   grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
                                       const v1::GetStatusRequest* request,
                                       v1::GetStatusResponse* response) override;

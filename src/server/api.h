@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <utility>
 #include <vector>
 
 #include "coordinator/coordinator.h"
@@ -13,9 +15,32 @@
 namespace lockstep::server {
 
 struct ApiLimits {
+  coordinator::Limits coordinator;
   std::size_t message_bytes = 4u << 20;
   std::size_t record_bytes = 1u << 20;
   std::size_t concurrent_calls = 10'000;
+};
+
+/// A value that is replaced while others read it. Thread-safe.
+template <typename T>
+class Shared {
+ public:
+  // NOLINTNEXTLINE(google-explicit-constructor): it stands for its value.
+  Shared(T value) : value_(std::make_shared<const T>(std::move(value))) {}
+
+  std::shared_ptr<const T> Get() const {
+    const std::lock_guard lock(mutex_);
+    return value_;
+  }
+  void Set(T value) {
+    auto fresh = std::make_shared<const T>(std::move(value));
+    const std::lock_guard lock(mutex_);
+    value_ = std::move(fresh);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<const T> value_;  // Guarded by mutex_.
 };
 
 /// Transactions under way on one ExecuteStream. Bounds what is read ahead of slow clusters, and
@@ -27,14 +52,15 @@ struct Api {
   coordinator::Coordinator& coordinator;
   coordinator::Executor& executor;
   const coordinator::DecisionLog& log;
-  std::vector<coordinator::Cluster*> clusters;
-  ApiLimits limits;
+  Shared<std::vector<coordinator::Cluster*>> clusters;
+  Shared<ApiLimits> limits;
   WallTime started_at;
 
   /// Calls are refused with UNAVAILABLE until the coordinator has started.
   std::atomic<bool> open{false};
   std::atomic<bool> draining{false};  ///< Stopping.
   std::atomic<bool> drained{false};   ///< By an operator.
+  std::atomic<bool> backup_runs{false};
   /// Tells health checks; set by Server.
   std::function<void(bool)> set_serving;
   /// Calls under way, those whose client has gone included. Shared: what a stopped executor still

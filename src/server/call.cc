@@ -18,10 +18,11 @@ void Call::Finish(const Status& status, std::optional<v1::Reason> reason) {
 
 std::optional<Refused> CheckServing(const Api& api) {
   if (!api.open) return Refused{MakeError(Code::kUnavailable, "lockstepd is starting; retry"), {}};
-  if (*api.calls <= api.limits.concurrent_calls) return std::nullopt;
+  const std::size_t most = api.limits.Get()->concurrent_calls;
+  if (*api.calls <= most) return std::nullopt;
   return Refused{
       MakeError(Code::kResourceExhausted, "too many calls under way (limits.concurrent_calls is " +
-                                              std::to_string(api.limits.concurrent_calls) + ")"),
+                                              std::to_string(most) + ")"),
       {}};
 }
 
@@ -33,7 +34,7 @@ grpc::Status Note(const char* method, const Error& error, std::optional<v1::Reas
 
 std::optional<Refused> CheckCluster(const Api& api, const ClusterName& name) {
   std::string known;
-  for (const coordinator::Cluster* cluster : api.clusters) {
+  for (const coordinator::Cluster* cluster : *api.clusters.Get()) {
     if (cluster->name() == name) return std::nullopt;
     known += (known.empty() ? "" : ", ") + cluster->name().get();
   }

@@ -180,7 +180,19 @@ class Reader {
       }
     }
     CheckCluster(cluster, path, LineOf(map));
+    cluster.given = TakeGiven(path);
     config_.clusters.push_back(std::move(cluster));
+  }
+
+  /// What was given below `path`, by what follows it.
+  std::map<std::string, std::string> TakeGiven(const std::string& path) {
+    std::map<std::string, std::string> below;
+    auto& given = config_.given;
+    for (auto entry = given.lower_bound(path);
+         entry != given.end() && entry->first.starts_with(path); entry = given.erase(entry)) {
+      below[entry->first.substr(path.size())] = entry->second;
+    }
+    return below;
   }
 
   /// The line of a setting, or `otherwise` if it is a default.
@@ -223,6 +235,8 @@ class Reader {
             config_.message_bytes, FormatSize);
     at_most("limits.transaction_bytes", config_.transaction_bytes, "limits.buffer_bytes",
             config_.buffer_bytes, FormatSize);
+    at_most("limits.transaction_bytes", config_.transaction_bytes, "limits.client_buffer_bytes",
+            config_.client_buffer_bytes, FormatSize);
     for (std::size_t i = 0; i < config_.clusters.size(); ++i) {
       const std::string timeout = "clusters[" + std::to_string(i) + "].transaction_timeout";
       const std::string margin = "timeouts.deadline_margin";
@@ -259,17 +273,73 @@ std::string ToString(const ConfigMistake& mistake, std::string_view file) {
   return line + ": " + mistake.message;
 }
 
-std::vector<std::string> ChangedKeys(const Config& before, const Config& after) {
+namespace {
+
+using Given = std::map<std::string, std::string>;
+
+/// The keys that two files set differently, in order.
+std::set<std::string> ChangedKeys(const Given& before, const Given& after) {
   std::set<std::string> changed;
-  const auto collect = [&changed](const Config& one, const Config& other) {
-    for (const auto& [key, text] : one.given) {
-      const auto found = other.given.find(key);
-      if (found == other.given.end() || found->second != text) changed.insert(key);
+  const auto collect = [&changed](const Given& one, const Given& other) {
+    for (const auto& [key, text] : one) {
+      const auto found = other.find(key);
+      if (found == other.end() || found->second != text) changed.insert(key);
     }
   };
   collect(before, after);
   collect(after, before);
-  return {changed.begin(), changed.end()};
+  return changed;
+}
+
+const ClusterConfig* Find(const Config& config, const ClusterName& name) {
+  const auto found = std::ranges::find(config.clusters, name, &ClusterConfig::name);
+  return found == config.clusters.end() ? nullptr : &*found;
+}
+
+bool IsLive(const std::string& key) {
+  const auto& settings = TopSettings();
+  const auto setting = std::ranges::find(settings, key, &Setting<Config>::key);
+  return setting != settings.end() && setting->live;
+}
+
+}  // namespace
+
+ConfigChange Compare(const Config& running, const Config& fresh) {
+  ConfigChange change;
+  for (const std::string& key : ChangedKeys(running.given, fresh.given)) {
+    (IsLive(key) ? change.live : change.restart).push_back(key);
+  }
+  for (const ClusterConfig& cluster : running.clusters) {
+    const ClusterConfig* now = Find(fresh, cluster.name);
+    if (now == nullptr) {
+      change.removed.push_back(cluster.name);
+      continue;
+    }
+    for (const std::string& key : ChangedKeys(cluster.given, now->given)) {
+      change.restart.push_back(key + " of cluster '" + cluster.name.get() + "'");
+    }
+  }
+  for (const ClusterConfig& cluster : fresh.clusters) {
+    if (Find(running, cluster.name) == nullptr) change.added.push_back(cluster);
+  }
+  return change;
+}
+
+Config TakeUp(const Config& running, const Config& fresh) {
+  Config taken = running;
+  for (const auto& setting : TopSettings()) {
+    if (!setting.live) continue;
+    const std::string key(setting.key);
+    const auto given = fresh.given.find(key);
+    const bool is_given = given != fresh.given.end();
+    setting.apply(taken, is_given ? std::string_view(given->second) : setting.fallback);
+    taken.given.erase(key);
+    if (is_given) taken.given.insert(*given);
+  }
+  for (const ClusterConfig& cluster : Compare(running, fresh).added) {
+    taken.clusters.push_back(cluster);
+  }
+  return taken;
 }
 
 ConfigResult ParseConfig(const std::string& yaml) {

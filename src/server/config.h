@@ -30,6 +30,8 @@ struct ClusterConfig {
   std::uint32_t lanes_max = 0;
   std::optional<Duration> transaction_timeout;  ///< None: the brokers' maximum, 15 minutes at most.
   std::map<std::string, std::string> librdkafka;  ///< Passed through; none that Lockstep owns.
+  /// What the file says of it, by key ("lanes.min", "librdkafka.linger.ms"); no defaults.
+  std::map<std::string, std::string> given;
 };
 
 struct Config {
@@ -42,6 +44,8 @@ struct Config {
 
   std::uint64_t open_transactions = 0;
   std::uint64_t transaction_bytes = 0;
+  std::uint64_t transaction_records = 0;
+  std::uint64_t client_buffer_bytes = 0;
   std::uint64_t buffer_bytes = 0;
   std::uint64_t record_bytes = 0;
   std::uint64_t message_bytes = 0;
@@ -55,7 +59,7 @@ struct Config {
   Duration retention_time{};
   std::uint64_t retention_bytes = 0;
 
-  /// What the file says, by key ("clusters[0].lanes.min"); defaults are not in it.
+  /// What the file says beside the clusters, by key ("limits.buffer_bytes"); no defaults.
   std::map<std::string, std::string> given;
 };
 
@@ -73,8 +77,17 @@ ConfigResult ParseConfig(const std::string& yaml);
 /// Blocking.
 ConfigResult LoadConfig(const std::string& path);
 
-/// The keys that two files set differently, in order. Pure.
-std::vector<std::string> ChangedKeys(const Config& before, const Config& after);
+/// What a new file means for a lockstepd that runs by an older one.
+struct ConfigChange {
+  std::vector<std::string> live;     ///< Keys that take effect at once.
+  std::vector<std::string> restart;  ///< Keys that need a restart; "lanes.max of cluster 'west'".
+  std::vector<ClusterConfig> added;
+  std::vector<ClusterName> removed;  ///< Need a restart too.
+};
+/// Compares by the clusters' names, not by their places in the list. Pure.
+ConfigChange Compare(const Config& running, const Config& fresh);
+/// `running` with all of `fresh` that takes effect at once, added clusters included.
+Config TakeUp(const Config& running, const Config& fresh);
 
 /// One setting of the schema, for documentation.
 struct SettingInfo {
@@ -82,6 +95,7 @@ struct SettingInfo {
   std::string type;      ///< As "size, 1MiB to 1TiB".
   std::string fallback;  ///< The default, as text; empty if it must be given.
   std::string help;
+  bool live = false;  ///< SIGHUP takes it up; else it needs a restart.
 };
 std::vector<SettingInfo> AllSettings();
 

@@ -160,6 +160,11 @@ std::string ApplyTransactionTimeout(ClusterConfig& cluster, std::string_view tex
   return {};
 }
 
+Setting<Config> Live(Setting<Config> setting) {
+  setting.live = true;
+  return setting;
+}
+
 constexpr std::uint64_t kKiB = 1u << 10;
 constexpr std::uint64_t kMiB = 1u << 20;
 constexpr std::uint64_t kGiB = 1u << 30;
@@ -178,39 +183,48 @@ std::vector<Setting<Config>> MakeTopSettings() {
                               {"none", "tmpfs", "overlay"}, "none",
                               "A file system that loses what is on it, and that data_dir may be on "
                               "all the same: for trying things out."));
-  all.push_back(ChoiceSetting("log_level", &Config::log_level,
-                              {"trace", "debug", "info", "warn", "error"}, "info",
-                              "The least that is written to stderr."));
+  all.push_back(Live(ChoiceSetting("log_level", &Config::log_level,
+                                   {"trace", "debug", "info", "warn", "error"}, "info",
+                                   "The least that is written to stderr.")));
   all.push_back(
       ChoiceSetting("log_format", &Config::log_format, {"text", "json"}, "text",
                     "How: a line of text, or a JSON object with time, level and message."));
-  all.push_back(NumberSetting<Config, std::uint64_t>("limits.open_transactions",
-                                                     &Config::open_transactions, 1, 1'000'000,
-                                                     "10000", "Transactions begun and not ended."));
-  all.push_back(DurationSetting<Config>("limits.transaction_timeout",
-                                        &Config::max_transaction_timeout, seconds(1), hours(24 * 7),
-                                        "15m", "The longest timeout that BeginGlobalTxn accepts."));
-  all.push_back(SizeSetting<Config>("limits.transaction_bytes", &Config::transaction_bytes,
-                                    64 * kKiB, kGiB, "16MiB", "Buffered work of one transaction."));
-  all.push_back(SizeSetting<Config>("limits.buffer_bytes", &Config::buffer_bytes, kMiB, 1024 * kGiB,
-                                    "256MiB", "Buffered work of all transactions together."));
-  all.push_back(SizeSetting<Config>(
+  all.push_back(Live(NumberSetting<Config, std::uint64_t>(
+      "limits.open_transactions", &Config::open_transactions, 1, 1'000'000, "10000",
+      "Transactions begun and not ended.")));
+  all.push_back(Live(DurationSetting<Config>(
+      "limits.transaction_timeout", &Config::max_transaction_timeout, seconds(1), hours(24 * 7),
+      "15m", "The longest timeout that BeginGlobalTxn accepts.")));
+  all.push_back(
+      Live(SizeSetting<Config>("limits.transaction_bytes", &Config::transaction_bytes, 64 * kKiB,
+                               kGiB, "16MiB", "Buffered work of one transaction.")));
+  all.push_back(
+      Live(SizeSetting<Config>("limits.buffer_bytes", &Config::buffer_bytes, kMiB, 1024 * kGiB,
+                               "256MiB", "Buffered work of all transactions together.")));
+  all.push_back(Live(NumberSetting<Config, std::uint64_t>(
+      "limits.transaction_records", &Config::transaction_records, 1, 10'000'000, "100000",
+      "Records and offsets of one transaction.")));
+  all.push_back(Live(SizeSetting<Config>(
+      "limits.client_buffer_bytes", &Config::client_buffer_bytes, 64 * kKiB, 1024 * kGiB, "128MiB",
+      "Buffered work of all transactions begun over one connection.")));
+  all.push_back(Live(SizeSetting<Config>(
       "limits.record_bytes", &Config::record_bytes, kKiB, kGiB, "1MiB",
-      "One record with key and headers. The brokers have limits of their own."));
+      "One record with key and headers. The brokers have limits of their own.")));
   all.push_back(SizeSetting<Config>("limits.message_bytes", &Config::message_bytes, 64 * kKiB,
                                     1 * kGiB, "4MiB", "One request to the API."));
-  all.push_back(NumberSetting<Config, std::uint64_t>(
+  all.push_back(Live(NumberSetting<Config, std::uint64_t>(
       "limits.concurrent_calls", &Config::concurrent_calls, 1, 1'000'000, "10000",
-      "Calls under way, those that wait for a commit included."));
-  all.push_back(DurationSetting<Config>(
+      "Calls under way, those that wait for a commit included.")));
+  all.push_back(Live(DurationSetting<Config>(
       "timeouts.prepare", &Config::prepare_timeout, milliseconds(100), minutes(15), "30s",
-      "From Commit on, a transaction that is not prepared on every cluster by then aborts."));
+      "From Commit on, a transaction that is not prepared on every cluster by then aborts.")));
+  // Not live: it must fit to the clusters' transaction_timeout, which is not either.
   all.push_back(DurationSetting<Config>(
       "timeouts.deadline_margin", &Config::deadline_margin, seconds(1), hours(1), "10s",
       "COMMIT is not decided unless this much remains before Kafka may abort a participant."));
-  all.push_back(DurationSetting<Config>(
+  all.push_back(Live(DurationSetting<Config>(
       "timeouts.shutdown", &Config::shutdown_timeout, Duration(0), hours(1), "30s",
-      "On SIGTERM, how long to wait for transactions that are decided."));
+      "On SIGTERM, how long to wait for transactions that are decided.")));
   all.push_back(DurationSetting<Config>("retention.time", &Config::retention_time, minutes(1),
                                         hours(24 * 365), "7d",
                                         "How long the outcome of a finished transaction is kept."));
@@ -288,7 +302,7 @@ void Append(const std::vector<Setting<Target>>& settings, const std::string& pre
             std::vector<SettingInfo>& all) {
   for (const auto& setting : settings) {
     all.push_back({prefix + std::string(setting.key), setting.type, std::string(setting.fallback),
-                   std::string(setting.help)});
+                   std::string(setting.help), setting.live});
   }
 }
 

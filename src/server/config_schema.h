@@ -21,6 +21,7 @@ struct Setting {
   std::string_view help;
   /// Takes the value, or says what is wrong with it.
   std::function<std::string(Target&, std::string_view)> apply;
+  bool live = false;  ///< SIGHUP takes it up.
 };
 
 const std::vector<Setting<Config>>& TopSettings();

@@ -25,15 +25,18 @@ void LogAbort(const TxnView& view) {
 }
 
 v1::Limits LimitsOf(const Api& api) {
-  const coordinator::Limits& limits = api.coordinator.limits();
+  const auto all = api.limits.Get();
+  const coordinator::Limits& limits = all->coordinator;
   v1::Limits out;
-  out.set_message_bytes(api.limits.message_bytes);
-  out.set_record_bytes(api.limits.record_bytes);
+  out.set_message_bytes(all->message_bytes);
+  out.set_record_bytes(all->record_bytes);
   out.set_transaction_bytes(limits.txn_bytes);
   const auto longest =
       std::chrono::duration_cast<std::chrono::milliseconds>(limits.max_txn_timeout);
   *out.mutable_transaction_timeout() =
       google::protobuf::util::TimeUtil::MillisecondsToDuration(longest.count());
+  out.set_transaction_records(limits.txn_records);
+  out.set_client_buffer_bytes(limits.client_buffer_bytes);
   out.set_open_transactions(limits.open_txns);
   out.set_execute_stream_in_flight(kExecuteStreamInFlight);
   return out;
@@ -60,15 +63,15 @@ grpc::ServerUnaryReactor* CoordinatorService::BeginGlobalTxn(
   return Serve(api_, "BeginGlobalTxn", context, [&](const CallPtr& call) -> std::optional<Refused> {
     auto begin = ParseBegin(*request);
     if (!begin) return Refused{begin.error(), {}};
-    api_.coordinator.Begin(begin->timeout, std::move(begin->label),
-                           [this, call, response](const Result<TxnView>& view) {
-                             if (!call->Claim()) return;
-                             if (!view) return call->Finish(view.error());
-                             response->set_txn_id(view->id.get());
-                             *response->mutable_expire_time() = ToProto(view->expires_at);
-                             *response->mutable_limits() = LimitsOf(api_);
-                             call->Finish({});
-                           });
+    const auto begun = [this, call, response](const Result<TxnView>& view) {
+      if (!call->Claim()) return;
+      if (!view) return call->Finish(view.error());
+      response->set_txn_id(view->id.get());
+      *response->mutable_expire_time() = ToProto(view->expires_at);
+      *response->mutable_limits() = LimitsOf(api_);
+      call->Finish({});
+    };
+    api_.coordinator.Begin(begin->timeout, std::move(begin->label), begun, context->peer());
     return std::nullopt;
   });
 }
@@ -77,7 +80,7 @@ grpc::ServerUnaryReactor* CoordinatorService::Produce(grpc::CallbackServerContex
                                                       const v1::ProduceRequest* request,
                                                       v1::ProduceResponse*) {
   return Serve(api_, "Produce", context, [&](const CallPtr& call) -> std::optional<Refused> {
-    auto work = ParseProduce(*request, api_.limits.record_bytes);
+    auto work = ParseProduce(*request, api_.limits.Get()->record_bytes);
     if (!work) return Refused{work.error(), {}};
     if (auto unknown = CheckCluster(api_, work->cluster)) return unknown;
     api_.coordinator.AddWork(std::move(work->txn), std::move(work->cluster), std::move(work->work),
@@ -162,8 +165,9 @@ grpc::ServerUnaryReactor* CoordinatorService::Execute(grpc::CallbackServerContex
                                                       const v1::ExecuteRequest* request,
                                                       v1::ExecuteResponse* response) {
   return Serve(api_, "Execute", context, [&](const CallPtr& call) -> std::optional<Refused> {
-    auto execute = ParseExecute(*request, api_.limits.record_bytes);
+    auto execute = ParseExecute(*request, api_.limits.Get()->record_bytes);
     if (!execute) return Refused{execute.error(), {}};
+    execute->submission.client = context->peer();
     for (const auto& part : execute->submission.parts) {
       if (auto unknown = CheckCluster(api_, part.cluster)) return unknown;
     }
@@ -248,7 +252,7 @@ grpc::ServerUnaryReactor* CoordinatorService::ListClusters(grpc::CallbackServerC
                                                            v1::ListClustersResponse* response) {
   return Serve(api_, "ListClusters", context, [&](const CallPtr& call) -> std::optional<Refused> {
     if (!call->Claim()) return std::nullopt;
-    std::vector<coordinator::Cluster*> clusters = api_.clusters;
+    std::vector<coordinator::Cluster*> clusters = *api_.clusters.Get();
     std::ranges::sort(clusters, {}, [](const auto* cluster) { return cluster->name(); });
     for (const coordinator::Cluster* cluster : clusters) {
       *response->add_clusters() = ToClusterInfo(cluster->name(), cluster->status());

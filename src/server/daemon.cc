@@ -10,11 +10,20 @@ coordinator::CoordinatorOptions OptionsOf(const Config& config) {
   coordinator::CoordinatorOptions options;
   options.limits.open_txns = config.open_transactions;
   options.limits.txn_bytes = config.transaction_bytes;
+  options.limits.txn_records = config.transaction_records;
+  options.limits.client_buffer_bytes = config.client_buffer_bytes;
   options.limits.buffer_bytes = config.buffer_bytes;
   options.limits.max_txn_timeout = config.max_transaction_timeout;
   options.prepare_timeout = config.prepare_timeout;
   options.deadline_margin = config.deadline_margin;
   return options;
+}
+
+ApiLimits LimitsOf(const Config& config) {
+  return {.coordinator = OptionsOf(config).limits,
+          .message_bytes = config.message_bytes,
+          .record_bytes = config.record_bytes,
+          .concurrent_calls = config.concurrent_calls};
 }
 
 }  // namespace
@@ -29,9 +38,7 @@ Daemon::Daemon(const Config& config, coordinator::DecisionLog& log,
            .executor = executor,
            .log = log,
            .clusters = std::move(clusters),
-           .limits = {.message_bytes = config.message_bytes,
-                      .record_bytes = config.record_bytes,
-                      .concurrent_calls = config.concurrent_calls},
+           .limits = LimitsOf(config),
            .started_at = clock.WallNow()},
       watch_(coordinator_, executor, clock) {}
 
@@ -51,6 +58,21 @@ Status Daemon::Serve() {
   watch_.Start();
   server_->Open();
   return {};
+}
+
+void Daemon::Reconfigure(const Config& config) {
+  coordinator_.Reconfigure(OptionsOf(config));
+  ApiLimits limits = LimitsOf(config);
+  limits.message_bytes = config_.message_bytes;  // gRPC's, for as long as it listens.
+  api_.limits.Set(limits);
+}
+
+void Daemon::AddCluster(coordinator::Cluster* cluster) {
+  coordinator_.AddCluster(cluster);
+  // In this order: a call that finds it configured finds it in the coordinator.
+  std::vector<coordinator::Cluster*> clusters = *api_.clusters.Get();
+  clusters.push_back(cluster);
+  api_.clusters.Set(std::move(clusters));
 }
 
 void Daemon::Drain(coordinator::Callback<> drained) {

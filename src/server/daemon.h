@@ -33,6 +33,12 @@ class Daemon {
   /// Recovery starts, and the API is served. kFailedPrecondition as in Coordinator::Start.
   Status Serve();
 
+  /// Takes up the limits and timeouts of another configuration: see SettingInfo::live. Once it
+  /// serves.
+  void Reconfigure(const Config& config);
+  /// Takes another cluster into service, whose name is new; it outlives this. Once it serves.
+  void AddCluster(coordinator::Cluster* cluster);
+
   /// Refuses new transactions, aborts what is undecided; `drained` is called on another thread once
   /// nothing is in flight, which a cluster that is down can put off for ever.
   void Drain(coordinator::Callback<> drained);

@@ -81,8 +81,9 @@ std::optional<Refused> ExecuteStream::CheckMessage() const {
 
 void ExecuteStream::Run(const v1::ExecuteRequest& request) {
   const std::string& key = request.key();
-  auto call = ParseExecute(request, api_.limits.record_bytes);
+  auto call = ParseExecute(request, api_.limits.Get()->record_bytes);
   if (!call) return Answer(AnswerOf(key, false, Refused{call.error(), {}}));
+  call->submission.client = context_->peer();
   for (const auto& part : call->submission.parts) {
     if (auto unknown = CheckCluster(api_, part.cluster)) {
       return Answer(AnswerOf(key, false, *std::move(unknown)));

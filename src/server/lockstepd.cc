@@ -11,6 +11,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <future>
 #include <iostream>
 #include <memory>
 #include <thread>
@@ -98,8 +100,10 @@ void EndWithin(Duration limit, int exit_code) {
 /// From serving to the exit code, on the main thread's event loop.
 class Lifecycle {
  public:
-  Lifecycle(const Config& config, std::string file)
-      : config_(config), file_(std::move(file)), reloaded_(config) {}
+  /// Makes a cluster that lasts as long as those of the start. On the executor, and waits for it.
+  using MakeCluster = std::function<coordinator::Cluster*(const ClusterConfig&)>;
+
+  Lifecycle(const Config& config, std::string file) : running_(config), file_(std::move(file)) {}
 
   /// For Daemon: the log failed. Any thread.
   void OnFatal(const Error& error) {
@@ -107,8 +111,9 @@ class Lifecycle {
   }
 
   /// Returns once the process is to end.
-  int Run(Daemon& daemon) {
+  int Run(Daemon& daemon, MakeCluster make_cluster) {
     daemon_ = &daemon;
+    make_cluster_ = std::move(make_cluster);
     AwaitSignal();
     io_.run();
     return exit_code_;
@@ -136,21 +141,38 @@ class Lifecycle {
       return;
     }
     const auto& fresh = std::get<Config>(loaded);
-    for (const std::string& key : ChangedKeys(reloaded_, fresh)) {
-      if (key == "log_level") continue;
+    const ConfigChange change = Compare(running_, fresh);
+    const std::string old_level = running_.log_level;
+    running_ = TakeUp(running_, fresh);
+    daemon_->Reconfigure(running_);
+    for (const std::string& key : change.live) spdlog::info("{}: {} is taken up", file_, key);
+    for (const ClusterConfig& cluster : change.added) {
+      daemon_->AddCluster(make_cluster_(cluster));
+      spdlog::info("{}: cluster {} is added", file_, cluster.name.get());
+    }
+    for (const std::string& key : change.restart) {
       spdlog::warn("{}: {} has changed, and needs a restart", file_, key);
     }
-    reloaded_ = fresh;
-    spdlog::set_level(spdlog::level::from_str(fresh.log_level));
-    spdlog::info("{} is read again: log_level {}", file_, fresh.log_level);
+    for (const ClusterName& name : change.removed) {
+      spdlog::warn(
+          "{}: cluster {} is gone from it, which needs a restart, and nothing in doubt there; it "
+          "goes "
+          "on",
+          file_, name.get());
+    }
+    spdlog::info("{} is read again", file_);
+    // Only if it changed there: an operator may have set another one since.
+    if (running_.log_level != old_level) {
+      spdlog::set_level(spdlog::level::from_str(running_.log_level));
+    }
   }
 
   void Drain(int signal_number) {
     spdlog::info(
         "{}: no new transactions; up to {} s for those that are decided", strsignal(signal_number),
-        std::chrono::duration_cast<std::chrono::seconds>(config_.shutdown_timeout).count());
+        std::chrono::duration_cast<std::chrono::seconds>(running_.shutdown_timeout).count());
     daemon_->Drain([this] { boost::asio::post(io_, [this] { Finish(); }); });
-    limit_.expires_after(config_.shutdown_timeout);
+    limit_.expires_after(running_.shutdown_timeout);
     limit_.async_wait([this](const boost::system::error_code& error) {
       if (error) return;
       spdlog::warn(
@@ -172,10 +194,10 @@ class Lifecycle {
     io_.stop();
   }
 
-  const Config& config_;
+  Config running_;
   const std::string file_;
-  Config reloaded_;  // What the file said when it was last read.
   Daemon* daemon_ = nullptr;
+  MakeCluster make_cluster_;
   boost::asio::io_context io_{1};
   boost::asio::signal_set signals_{io_, SIGTERM, SIGINT, SIGHUP};
   boost::asio::steady_timer limit_{io_};
@@ -198,6 +220,11 @@ int Serve(const Config& config, const CommandLine& options) {
   auto log = OpenLog(config, clock);
   if (!log) return Fatal(kExitLogOpen, ToString(log.error()));
   const coordinator::RecoveredLog& recovered = (*log)->recovered();
+  if (!recovered.origins.empty()) {
+    spdlog::info(
+        "log {} was restored from a backup of log {}: what that one decided later is unknown",
+        recovered.log_id.get(), recovered.origins.back().get());
+  }
   spdlog::info("log {} in {}, start {}: {} decisions to complete, {} heuristic to acknowledge",
                recovered.log_id.get(), config.data_dir, recovered.incarnation.get(),
                recovered.incomplete.size(), recovered.heuristic.size());
@@ -208,10 +235,12 @@ int Serve(const Config& config, const CommandLine& options) {
   const auto on_fatal = [&lifecycle](const Error& error) { lifecycle.OnFatal(error); };
   const kafka::KafkaCluster::Ports ports{executor, clock, **log, io, registry, on_fatal};
   std::vector<std::shared_ptr<kafka::KafkaCluster>> clusters;
+  const auto make_cluster = [&](const ClusterConfig& cluster) -> coordinator::Cluster* {
+    return clusters.emplace_back(kafka::KafkaCluster::Create(ToKafka(cluster), ports)).get();
+  };
   std::vector<coordinator::Cluster*> cluster_ports;
   for (const ClusterConfig& cluster : config.clusters) {
-    clusters.push_back(kafka::KafkaCluster::Create(ToKafka(cluster), ports));
-    cluster_ports.push_back(clusters.back().get());
+    cluster_ports.push_back(make_cluster(cluster));
   }
 
   Daemon daemon(config, **log, cluster_ports, executor, clock, on_fatal);
@@ -237,7 +266,11 @@ int Serve(const Config& config, const CommandLine& options) {
   }
   spdlog::info("lockstepd {} serving on {}", kVersion, ToString(address));
   std::cout << "serving on " << ToString(address) << std::endl;
-  return lifecycle.Run(daemon);
+  return lifecycle.Run(daemon, [&](const ClusterConfig& cluster) {
+    std::promise<coordinator::Cluster*> made;
+    executor.Post([&] { made.set_value(make_cluster(cluster)); });
+    return made.get_future().get();
+  });
 }
 
 int PrintMistakes(const std::vector<ConfigMistake>& mistakes, const std::string& file) {

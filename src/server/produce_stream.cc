@@ -40,7 +40,7 @@ Result<WorkCall> ProduceStream::Parse() {
   }
   txn_id_ = message_.txn_id();
   cluster_ = message_.cluster();
-  return ParseProduce(message_, api_.limits.record_bytes);
+  return ParseProduce(message_, api_.limits.Get()->record_bytes);
 }
 
 void ProduceStream::Refuse(const Refused& refused) {

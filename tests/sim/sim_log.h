@@ -50,6 +50,7 @@ class SimLog final : public coordinator::DecisionLog {
   Result<std::optional<txn::Decision>> FindKey(const std::string& key) const override;
   WallTime Horizon() const override { return horizon_; }
   Result<coordinator::LogStats> Stats() const override { return coordinator::LogStats{}; }
+  Result<std::unique_ptr<coordinator::LogBackup>> Backup() const override { std::abort(); }
 
   /// No syncs fail or are slow from now on.
   void CalmDown() { calm_ = true; }

@@ -78,6 +78,7 @@ class FakeDecisionLog : public coordinator::DecisionLog {
   Result<std::optional<txn::Decision>> FindKey(const std::string&) const override { std::abort(); }
   WallTime Horizon() const override { return {}; }
   Result<coordinator::LogStats> Stats() const override { std::abort(); }
+  Result<std::unique_ptr<coordinator::LogBackup>> Backup() const override { std::abort(); }
 
  private:
   mutable std::mutex mutex_;

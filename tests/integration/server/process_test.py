@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """lockstepd as a process, without brokers: SIGHUP, JSON logs, folders that lose what is in them.
 
-  process_test.py LOCKSTEPD
+  process_test.py LOCKSTEPD LOCKSTEPCTL
 """
 
 import json
@@ -13,6 +13,7 @@ import unittest
 from pathlib import Path
 
 LOCKSTEPD = sys.argv.pop(1)
+LOCKSTEPCTL = sys.argv.pop(1)
 
 
 class Process(unittest.TestCase):
@@ -22,10 +23,11 @@ class Process(unittest.TestCase):
         self.folder = Path(folder.name)
         self.config = self.folder / "lockstepd.yaml"
 
-    def write(self, extra: str, data_dir: str = "") -> None:
+    def write(self, extra: str, data_dir: str = "",
+              clusters: str = "{name: a, bootstrap_servers: '127.0.0.1:1'}") -> None:
         self.config.write_text(
             f"data_dir: {data_dir or self.folder / 'data'}\nlisten: 127.0.0.1:0\n{extra}"
-            "clusters: [{name: a, bootstrap_servers: '127.0.0.1:1'}]\n", encoding="utf-8")
+            f"clusters: [{clusters}]\n", encoding="utf-8")
 
     def start(self) -> subprocess.Popen:
         process = subprocess.Popen([LOCKSTEPD, "--config", self.config], text=True,
@@ -34,8 +36,18 @@ class Process(unittest.TestCase):
         self.addCleanup(process.kill)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.stderr.close)
-        self.assertIn("serving on", process.stdout.readline())
+        line = process.stdout.readline()
+        self.assertIn("serving on", line)
+        self.address = line.split()[-1]
         return process
+
+    def ctl(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([LOCKSTEPCTL, "--server", self.address, *words],
+                              capture_output=True, text=True, check=False)
+
+    def clusters(self) -> list[str]:
+        listed = json.loads(self.ctl("--output", "json", "clusters").stdout)
+        return [cluster["name"] for cluster in listed["clusters"]]
 
     def await_line(self, process: subprocess.Popen, text: str) -> list[str]:
         """What was logged up to the line with `text`."""
@@ -49,18 +61,50 @@ class Process(unittest.TestCase):
     def test_sighup(self) -> None:
         self.write("")
         process = self.start()
-        self.write("log_level: warn\nlimits: {open_transactions: 5}\n")
+        self.write("log_level: warn\nlimits: {open_transactions: 5}\nretention: {time: 1d}\n",
+                   clusters="{name: b, bootstrap_servers: '127.0.0.1:1'}, "
+                            "{name: c, bootstrap_servers: '127.0.0.1:2'}")
         process.send_signal(signal.SIGHUP)
-        logged = "".join(self.await_line(process, "limits.open_transactions has changed, and needs"))
-        self.assertNotIn("log_level has changed", logged)
+        logged = "".join(self.await_line(process, "is read again"))
+        for text in ("limits.open_transactions is taken up", "log_level is taken up",
+                     "retention.time has changed, and needs a restart", "cluster c is added",
+                     "cluster b is added", "cluster a is gone from it"):
+            self.assertIn(text, logged)
+        self.assertEqual(sorted(self.clusters()), ["a", "b", "c"])
         self.write("nonsense: 1\n")
         process.send_signal(signal.SIGHUP)
         logged = "".join(self.await_line(process, "everything goes on as before"))
         self.assertIn(f"{self.config}:3: nonsense: unknown", logged)
+        self.assertEqual(len(self.clusters()), 3)
+        for _ in range(5):
+            self.assertEqual(self.ctl("begin").returncode, 0)
+        self.assertIn("limits.open_transactions is 5", self.ctl("begin").stderr)
         process.send_signal(signal.SIGTERM)
         rest = process.stderr.read()
         self.assertEqual(process.wait(30), 0)
         self.assertNotIn("stopped", rest)  # That is info: log_level is warn by now.
+
+    def test_backup_of_a_server_that_runs(self) -> None:
+        self.write("")
+        process = self.start()
+        file = self.folder / "backup"
+        done = self.ctl("backup", str(file))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.ctl("backup", str(file)).returncode, 1)  # Not overwritten.
+        restored = self.folder / "restored"
+        self.assertEqual(self.ctl("restore", str(file), str(self.folder / "data")).returncode, 1)
+        done = self.ctl("restore", str(file), str(restored))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("must not run any more", done.stderr)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(30), 0)
+        self.write("", str(restored))
+        process = self.start()
+        self.await_line(process, "was restored from a backup of log")
+        info = json.loads(self.ctl("--output", "json", "log", "info").stdout)
+        self.assertEqual(len(info["restored_from"]), 1)
+        self.assertNotEqual(info["restored_from"][0], info["log_id"])
+        self.assertEqual(info["incarnation"], "1")
 
     def test_json(self) -> None:
         self.write("log_format: json\n")

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -72,6 +73,7 @@ TEST(Config, EverySettingIsRead) {
       "listen: '[::1]:9'\ndata_dir: /d\nlog_level: debug\n"
       "limits:\n  open_transactions: 5\n  transaction_timeout: 1h\n  transaction_bytes: 1MiB\n"
       "  buffer_bytes: 2MiB\n  record_bytes: 64KiB\n  message_bytes: 128KiB\n"
+      "  transaction_records: 4\n  client_buffer_bytes: 3MiB\n"
       "  concurrent_calls: 6\n"
       "timeouts: {prepare: 7s, deadline_margin: 8s, shutdown: 0s}\n"
       "retention: {time: 1d, bytes: 9MiB}\n"
@@ -86,6 +88,8 @@ TEST(Config, EverySettingIsRead) {
   EXPECT_EQ(config.max_transaction_timeout, std::chrono::hours(1));
   EXPECT_EQ(config.transaction_bytes, 1u << 20);
   EXPECT_EQ(config.buffer_bytes, 2u << 20);
+  EXPECT_EQ(config.transaction_records, 4u);
+  EXPECT_EQ(config.client_buffer_bytes, 3u << 20);
   EXPECT_EQ(config.record_bytes, 64u << 10);
   EXPECT_EQ(config.message_bytes, 128u << 10);
   EXPECT_EQ(config.concurrent_calls, 6u);
@@ -119,7 +123,8 @@ TEST(Config, TheDocumentationHasEverySetting) {
   for (const SettingInfo& setting : AllSettings()) {
     const std::string row = "| `" + setting.key + "` | " + setting.type + " | " +
                             (setting.fallback.empty() ? "required" : "`" + setting.fallback + "`") +
-                            " | " + setting.help + " |";
+                            " | " + (setting.live ? "at once" : "restart") + " | " + setting.help +
+                            " |";
     EXPECT_THAT(text.str(), HasSubstr(row));
   }
 }
@@ -206,8 +211,10 @@ TEST(Config, WhatLockstepOwnsOfLibrdkafkaIsRefusedByName) {
 TEST(Config, SettingsMustGoTogether) {
   ExpectMistake(With("limits:\n  record_bytes: 8MiB\n"), 9, "limits.record_bytes",
                 "limits.message_bytes: 8MiB > 4MiB");
-  ExpectMistake(With("limits:\n  transaction_bytes: 512MiB\n"), 9, "limits.transaction_bytes",
-                "limits.buffer_bytes");
+  ExpectMistake(With("limits:\n  transaction_bytes: 512MiB\n  client_buffer_bytes: 512MiB\n"), 9,
+                "limits.transaction_bytes", "limits.buffer_bytes");
+  ExpectMistake(With("limits:\n  client_buffer_bytes: 1MiB\n"), 9, "limits.transaction_bytes",
+                "limits.client_buffer_bytes: 16MiB > 1MiB");
   ExpectMistake(With("    transaction_timeout: 15s\n"), 8, "clusters[1].transaction_timeout",
                 "twice timeouts.deadline_margin (10s)");
 }
@@ -244,14 +251,65 @@ TEST(Config, AFileThatCannotBeReadSaysWhy) {
   EXPECT_EQ(ToString(ConfigMistake{3, "listen", "is odd"}, "f.yaml"), "f.yaml:3: listen: is odd");
 }
 
-TEST(Config, ChangesBetweenTwoFilesAreNamed) {
-  const Config before = Good(With("log_level: info\nretention: {time: 7d}\n"));
-  EXPECT_TRUE(ChangedKeys(before, before).empty());
-  const Config after =
-      Good(With("    lanes: {min: 2}\n    librdkafka: {linger.ms: 5}\nlog_level: debug\n"));
-  EXPECT_THAT(ChangedKeys(before, after),
-              testing::ElementsAre("clusters[1].lanes.min", "clusters[1].librdkafka.linger.ms",
-                                   "log_level", "retention.time"));
+std::vector<std::string> Names(const std::vector<ClusterConfig>& clusters) {
+  std::vector<std::string> names;
+  for (const ClusterConfig& cluster : clusters) names.push_back(cluster.name.get());
+  return names;
+}
+
+TEST(Config, WhatANewFileChangesIsSorted) {
+  const Config running = Good(With("log_level: info\nretention: {time: 7d}\n"));
+  const ConfigChange none = Compare(running, running);
+  EXPECT_TRUE(none.live.empty() && none.restart.empty() && none.added.empty() &&
+              none.removed.empty());
+  // Clusters are known by their names, wherever they stand.
+  const Config fresh = Good(
+      "listen: 127.0.0.1:9\ndata_dir: /data\nlog_level: debug\n"
+      "limits: {buffer_bytes: 300MiB, message_bytes: 5MiB}\n"
+      "clusters:\n  - name: north\n    bootstrap_servers: d:4\n"
+      "  - name: west\n    bootstrap_servers: c:3\n    lanes: {min: 2}\n"
+      "    librdkafka: {linger.ms: 5}\n");
+  const ConfigChange change = Compare(running, fresh);
+  EXPECT_THAT(change.live, testing::ElementsAre("limits.buffer_bytes", "log_level"));
+  EXPECT_THAT(change.restart, testing::ElementsAre("limits.message_bytes", "listen",
+                                                   "retention.time", "lanes.min of cluster 'west'",
+                                                   "librdkafka.linger.ms of cluster 'west'"));
+  EXPECT_THAT(Names(change.added), testing::ElementsAre("north"));
+  EXPECT_THAT(change.removed, testing::ElementsAre(ClusterName("east")));
+}
+
+TEST(Config, WhatIsTakenUpIsWhatRuns) {
+  const Config running = Good(With("limits: {open_transactions: 7, record_bytes: 2KiB}\n"));
+  const Config fresh = Good(
+      "listen: 127.0.0.1:9\ndata_dir: /other\n"
+      "limits: {open_transactions: 8, message_bytes: 5MiB}\ntimeouts: {prepare: 1s}\n"
+      "clusters:\n  - name: north\n    bootstrap_servers: d:4\n");
+  const Config taken = TakeUp(running, fresh);
+  EXPECT_EQ(taken.open_transactions, 8u);
+  EXPECT_EQ(taken.record_bytes, 1u << 20) << "not given any more: the default";
+  EXPECT_EQ(taken.prepare_timeout, std::chrono::seconds(1));
+  EXPECT_EQ(taken.message_bytes, 4u << 20);
+  EXPECT_EQ(taken.data_dir, "/data");
+  EXPECT_EQ(ToString(taken.listen), "127.0.0.1:0");
+  EXPECT_THAT(Names(taken.clusters), testing::ElementsAre("east", "west", "north"));
+  // What needs a restart still does when the same file is read again.
+  const ConfigChange again = Compare(taken, fresh);
+  EXPECT_THAT(again.live, testing::IsEmpty());
+  EXPECT_THAT(again.restart, testing::ElementsAre("data_dir", "limits.message_bytes", "listen"));
+  EXPECT_THAT(Names(again.added), testing::IsEmpty());
+  EXPECT_EQ(again.removed.size(), 2u);
+}
+
+TEST(Config, EveryLimitAndTimeoutSaysWhetherItIsLive) {
+  std::vector<std::string> live;
+  for (const SettingInfo& setting : AllSettings()) {
+    if (setting.live) live.push_back(setting.key);
+  }
+  EXPECT_THAT(live, testing::UnorderedElementsAre(
+                        "log_level", "limits.open_transactions", "limits.transaction_timeout",
+                        "limits.transaction_bytes", "limits.transaction_records",
+                        "limits.client_buffer_bytes", "limits.buffer_bytes", "limits.record_bytes",
+                        "limits.concurrent_calls", "timeouts.prepare", "timeouts.shutdown"));
 }
 
 // Valid files, damaged at random: never a crash, and what is refused has a line.
@@ -289,6 +347,58 @@ TEST(Config, MutatedFilesAreRefusedWithALine) {
     }
   }
   EXPECT_GT(refused, 200);
+}
+
+std::vector<std::string> LinesOf(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+/// Something that a hurried hand might leave as a value; quoted, so that it stays one.
+std::string WrongValue(std::mt19937& random) {
+  static const std::vector<std::string> kWrong = {
+      "",    "0",    "-1",   "1",       "30",    "10 MiB", "10MB", "1e9",    "99999999999999999999",
+      "1ms", "400d", "9TiB", "1048577", "0x10",  "true",   "null", "~",      "[]",
+      "/",   "a:b",  "a b",  "h:1,g:2", "INFO",  "auto",   "ram",  "1MiB",   "2000GiB",
+      "5m5", "m",    "::1",  "h:0",     "h:1:2", "*",      "&x",   "{a: 1}", "h:65536"};
+  if (random() % 4 != 0) return kWrong[random() % kWrong.size()];
+  std::string value;
+  for (std::size_t i = random() % 20; i > 0; --i) {
+    const char c = static_cast<char>(' ' + random() % 95);
+    if (c != '\'') value.push_back(c);
+  }
+  return value;
+}
+
+// A wrong value is told with its own line; or, where two settings do not go together, by its name.
+TEST(Config, AWrongValueIsFoundInItsLine) {
+  const std::vector<std::string> good = LinesOf(DefaultConfigText());
+  std::mt19937 random(20250601);
+  int refused = 0;
+  for (int i = 0; i < 2000; ++i) {
+    std::vector<std::string> lines = good;
+    const std::size_t at = random() % lines.size();
+    const auto colon = lines[at].find(": ");
+    if (lines[at].find('#') != std::string::npos || colon == std::string::npos) continue;
+    lines[at].replace(colon, std::string::npos, ": '" + WrongValue(random) + "'");
+    std::string text;
+    for (const std::string& line : lines) text += line + "\n";
+    const auto result = ParseConfig(text);
+    const auto* mistakes = std::get_if<std::vector<ConfigMistake>>(&result);
+    if (mistakes == nullptr) continue;
+    ++refused;
+    const auto key_at = lines[at].find_first_not_of(" -");
+    const std::string key = lines[at].substr(key_at, colon - key_at);
+    EXPECT_TRUE(std::ranges::any_of(*mistakes,
+                                    [&](const ConfigMistake& mistake) {
+                                      return mistake.line == static_cast<int>(at) + 1 ||
+                                             mistake.message.find(key) != std::string::npos;
+                                    }))
+        << lines[at] << " in line " << at + 1 << ": " << ToString(mistakes->front(), "config");
+  }
+  EXPECT_GT(refused, 300);
 }
 
 }  // namespace

@@ -79,6 +79,21 @@ Result<std::optional<txn::Decision>> FakeLog::FindKey(const std::string& key) co
   return {std::nullopt};
 }
 
+Result<std::unique_ptr<coordinator::LogBackup>> FakeLog::Backup() const {
+  class Pieces final : public coordinator::LogBackup {
+   public:
+    explicit Pieces(std::vector<Result<std::string>> pieces) : pieces_(std::move(pieces)) {}
+    Result<std::string> Next() override {
+      return at_ < pieces_.size() ? pieces_[at_++] : std::string();
+    }
+
+   private:
+    const std::vector<Result<std::string>> pieces_;
+    std::size_t at_ = 0;
+  };
+  return std::unique_ptr<coordinator::LogBackup>(new Pieces(backup_));
+}
+
 // ---- The cluster --------------------------------------------------------------------------------
 
 class FakeCluster::FakeParticipant final : public coordinator::Participant {

@@ -43,6 +43,14 @@ class FakeLog final : public coordinator::DecisionLog {
   Result<coordinator::LogStats> Stats() const override {
     return coordinator::LogStats{.decisions = 7, .kept_bytes = 1000, .disk_bytes = 5000};
   }
+  /// What the next backup will consist of. Before a call.
+  void SetBackup(std::vector<Result<std::string>> pieces) { backup_ = std::move(pieces); }
+  Result<std::unique_ptr<coordinator::LogBackup>> Backup() const override;
+  /// Of another log. Before the coordinator is made.
+  void RestoreFrom(LogId origin, WallTime at) {
+    recovered_.origins.push_back(std::move(origin));
+    recovered_.restored_at = at;
+  }
   /// Orders about a participant, in the order in which they were stored.
   std::vector<coordinator::StoredOrder> orders() const;
 
@@ -53,6 +61,7 @@ class FakeLog final : public coordinator::DecisionLog {
   coordinator::RecoveredLog recovered_;
   std::atomic<bool> failed_ = false;
   std::atomic<std::int64_t> horizon_ms_ = 0;
+  std::vector<Result<std::string>> backup_;
   mutable std::mutex mutex_;
   std::map<BatchId, txn::Decision> decisions_;    // Guarded by mutex_.
   std::vector<coordinator::StoredOrder> orders_;  // Guarded by mutex_.
