@@ -74,6 +74,39 @@ TEST_P(JoinTest, LeavesPendingIdsAloneUntilTheyAreSettled) {
   EXPECT_GT(Describe(decided.name).producer_epoch, decided.name.producer_epoch);
 }
 
+TEST_P(JoinTest, NeverInitialisesALaneOfTheLogThatItsOwnWasRestoredFrom) {
+  NewProcess();
+  auto branch = NewBranch();
+  const txn::PreparedParticipant decided = PrepareYes(*branch, One("decided"));
+  branch.reset();
+  folder_.log_id = LogId("fedcba9876543210");
+  NewProcess({decided.name.transactional_id});
+  ASSERT_TRUE(Becomes(ClusterState::kReady));
+
+  using Listing = Result<coordinator::OrphanListing>;
+  const auto list = [&] {
+    return process_->Ask<Listing>(
+        [&](const std::function<void(Listing)>& done) { cluster_->ListOrphans(done); });
+  };
+  const coordinator::Orphan orphan{decided.name.transactional_id, {}, Describe(decided.name)};
+  using Ended = Result<txn::TxnDescription>;
+  const auto end = [&] {
+    return process_->Ask<Ended>([&](const std::function<void(Ended)>& done) {
+      cluster_->EndOrphan(orphan, txn::Direction::kAbort, done);
+    });
+  };
+  // In doubt, it is no orphan, and nobody aborts it by mistake.
+  EXPECT_THAT(list()->orphans, IsEmpty());
+  EXPECT_EQ(end().error().code, Code::kInvalidArgument);
+  process_->executor()->Post([&] { cluster_->FencePending(decided.name.transactional_id); });
+  CommitOne("x");
+  EXPECT_EQ(Describe(decided.name).state, KafkaTxnState::kOngoing);
+  EXPECT_EQ(Describe(decided.name).producer_epoch, decided.name.producer_epoch);
+  // Settled here, and open: its own log's, or nobody's.
+  EXPECT_EQ(list()->orphans.size(), 1u);
+  EXPECT_TRUE(end().ok());
+}
+
 TEST_P(JoinTest, RefusesADataFolderThatIsOlderThanWhatTheClusterHolds) {
   NewProcess();
   NewProcess();

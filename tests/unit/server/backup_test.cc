@@ -164,7 +164,7 @@ class RestoredTest : public ApiFixture {
   /// A transaction of the log that this one was restored from.
   static std::string OldId(int number) {
     return coordinator::FormatTxnId({LogId(kOrigin), Incarnation(7), WallTime{1'700'000'000'000},
-                        static_cast<std::uint64_t>(number)})
+                                     static_cast<std::uint64_t>(number)})
         .get();
   }
 };
