@@ -155,9 +155,9 @@ class Lifecycle {
     }
     for (const ClusterName& name : change.removed) {
       spdlog::warn(
-          "{}: cluster {} is gone from it, which needs a restart, and nothing in doubt there; it "
-          "goes "
-          "on",
+          "{}: cluster {} is gone from it: it goes on until a restart, which needs nothing in "
+          "doubt "
+          "there",
           file_, name.get());
     }
     spdlog::info("{} is read again", file_);

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include <chrono>
+#include <csignal>
 #include <fstream>
 #include <future>
 #include <iostream>
@@ -309,6 +310,43 @@ TEST_F(LockstepdTest, ServesSoonAndIsSmall) {
             << ms(ready - start) << " ms; idle RSS " << rss_kib / 1024 << " MiB\n";
   EXPECT_GT(rss_kib, 0);
   EXPECT_LE(rss_kib, 60 * 1024);
+}
+
+TEST_F(LockstepdTest, ASighupAddsAClusterOnceTheWholeFileIsRight) {
+  Lockstepd::Options options;
+  options.clusters = {{"a", Bootstrap(0)}};
+  Lockstepd daemon(options);
+  StartReady(daemon);
+  const std::string topic = NewTopic();
+  const std::string file = daemon.folder() + "/lockstepd.yaml";
+  std::ostringstream before;
+  before << std::ifstream(file).rdbuf();
+  const std::string added = "  - name: b\n    bootstrap_servers: " + Bootstrap(1) + "\n";
+  const auto hang_up = [&](const std::string& text) {
+    std::ofstream(file) << text;
+    ASSERT_EQ(::kill(daemon.pid(), SIGHUP), 0);
+  };
+
+  hang_up(before.str() + added + "    lanes: {min: 9, max: 3}\n");
+  daemon.Await("the file is refused", 30s, [&] {
+    return daemon.Log().find("everything goes on as before") != std::string::npos;
+  });
+  EXPECT_THAT(daemon.Log(), HasSubstr("lanes.min: must not be above lanes.max"));
+  EXPECT_THAT(Ctl(daemon, {"txn", "--record", "b:" + topic + "=x"}).err,
+              HasSubstr("UNKNOWN_CLUSTER"));
+
+  hang_up(before.str() + added);
+  daemon.Await("the cluster is there", 30s,
+               [&] { return daemon.Log().find("cluster b is added") != std::string::npos; });
+  daemon.AwaitReady();
+  const std::vector<std::string> both = {"txn", "--record", "a:" + topic + "=x", "--record",
+                                         "b:" + topic + "=x"};
+  EXPECT_EQ(Ctl(daemon, both).exit_code, 0);
+  daemon.Kill();
+  StartReady(daemon);  // By the same file.
+  EXPECT_EQ(testing::ReadValues(Bootstrap(0), topic), std::vector<std::string>{"x"});
+  EXPECT_EQ(testing::ReadValues(Bootstrap(1), topic), std::vector<std::string>{"x"});
+  EXPECT_EQ(daemon.Stop(), 0);
 }
 
 }  // namespace
