@@ -1,0 +1,26 @@
+#include "server/heap_trimmer.h"
+
+#include <malloc.h>
+
+#include <algorithm>
+
+namespace lockstep::server {
+namespace {
+
+// Less is not worth the page faults of taking it again.
+constexpr std::size_t kWorthGivingBack = 8u << 20;
+
+}  // namespace
+
+void HeapTrimmer::Look() {
+  if (PeakHasPassed(mallinfo2().uordblks)) malloc_trim(0);
+}
+
+bool HeapTrimmer::PeakHasPassed(std::size_t in_use) {
+  peak_ = std::max(peak_, in_use);
+  if (peak_ - in_use < kWorthGivingBack) return false;
+  peak_ = in_use;
+  return true;
+}
+
+}  // namespace lockstep::server
