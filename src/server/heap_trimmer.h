@@ -13,11 +13,13 @@ class HeapTrimmer {
   /// locked meanwhile: some milliseconds after a large peak, else microseconds.
   void Look();
 
-  /// Whether a fall to `in_use` bytes ends a peak; if so, the next one is counted from there.
+  /// Whether `in_use` bytes are what a peak has come down to: much less than it, and falling no
+  /// further. If so, the next peak is counted from there.
   bool PeakHasPassed(std::size_t in_use);
 
  private:
   std::size_t peak_ = 0;  // Since the last one that has passed.
+  std::size_t last_ = 0;
 };
 
 }  // namespace lockstep::server

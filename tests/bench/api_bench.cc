@@ -229,10 +229,10 @@ class ApiBench {
     Die("no process " + std::to_string(settings_.pid));
   }
 
-  /// Once it has not moved for three seconds.
+  /// Once it has not moved for longer than lockstepd takes to see that a peak has passed.
   double SettledMiB() const {
     double last = MiB();
-    for (int calm = 0; calm < 30; ++calm) {
+    for (int calm = 0; calm < 120; ++calm) {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
       const double now = MiB();
       if (now != last) calm = 0;
