@@ -1,8 +1,11 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "lockstep/result.h"
 #include "lockstep/transaction.h"
@@ -28,6 +31,38 @@ struct BeginOptions {
   std::string label;  ///< For people: shown in listings and logs. At most 256 bytes.
 };
 
+/// Names one piece of work for ever: however often it is executed under its key, at most one run of
+/// it commits.
+struct ExecuteKey {
+  std::string name;  ///< 1 to 256 bytes of printable ASCII without spaces; unique for ever.
+  WallTime made_at;  ///< The same with each use. Milliseconds count.
+};
+/// A random one, made now.
+ExecuteKey NewExecuteKey();
+
+struct ExecuteOptions {
+  std::chrono::milliseconds txn_timeout = std::chrono::minutes(1);  ///< As in BeginOptions.
+  std::string label;                                                ///< As in BeginOptions.
+  Wait wait = Wait::kComplete;
+  /// None: a new one for this call. Give one that you have stored with the work to be able to
+  /// execute it again after an error, or after a crash of your own.
+  std::optional<ExecuteKey> key;
+};
+
+struct Executed {
+  std::string
+      txn_id;  ///< Of the run that the result belongs to, which may have been an earlier one.
+  ExecuteKey key;
+  TxnResult result;
+};
+using ExecuteCallback = std::function<void(Result<Executed>)>;
+
+/// Which transactions to list.
+struct ListFilter {
+  std::vector<TxnState> states;  ///< None: all.
+  std::string label_prefix;
+};
+
 /// A connection to one lockstepd. Thread-safe. Make one for the process and keep it: it connects at
 /// the first call, connects again whenever it must, and all transactions share it.
 ///
@@ -36,8 +71,8 @@ struct BeginOptions {
 class Client {
  public:
   explicit Client(ClientOptions options = {});
-  /// Waits for what is under way: background aborts, and each CommitAsync up to its timeout and
-  /// callback. Not from inside a callback.
+  /// Waits for what is under way: background aborts, and each asynchronous call up to its timeout
+  /// and callback. Not from inside a callback.
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -46,10 +81,29 @@ class Client {
   /// be one that nobody knows: it aborts at its timeout. kLimitReached: too many are open.
   Result<Transaction> Begin(const BeginOptions& options = {}, Timeout timeout = {});
 
+  /// A whole transaction in one call: commits all of `work`, in its order, or nothing. Repeated
+  /// inside under one key until an outcome is known, so that it takes effect once. For what fits
+  /// into one message (the server's limits.message_bytes).
+  ///
+  /// After an error with Effect::kUnknown it may have committed, be running, or not have begun:
+  /// execute it again under the same key, which must then be yours (ExecuteOptions::key). After
+  /// kAborted too, should the work still be wanted: under Executed::key. With Effect::kNone the
+  /// call did nothing; kNotFound means that the key is older than the outcomes the server keeps,
+  /// so that nobody knows whether it once committed.
+  Result<Executed> Execute(std::vector<Work> work, const ExecuteOptions& options = {},
+                           Timeout timeout = {});
+  /// Execute without waiting here: `done` is called once, as in Transaction::CommitAsync.
+  void ExecuteAsync(std::vector<Work> work, const ExecuteOptions& options, ExecuteCallback done,
+                    Timeout timeout = {});
+
   /// What is known of a transaction now. Changes nothing. One that the server does not know, and
   /// that it would know had it been decided, is kAborted (presumed abort). kNotFound: another
   /// server's id, or its outcome is no longer kept.
   Result<TxnInfo> GetTxn(const std::string& txn_id, Timeout timeout = {});
+
+  /// Those that are open, and those that ended lately, latest first; page by page, so not of one
+  /// moment.
+  Result<std::vector<TxnInfo>> ListTxns(const ListFilter& filter = {}, Timeout timeout = {});
 
   /// Transaction::Commit, for one that was begun elsewhere, or whose Commit failed with
   /// Effect::kUnknown. Commits an open one: its work must be complete.

@@ -56,6 +56,13 @@ struct GroupOffsets {
   std::string kafka_cluster_id;
 };
 
+/// What a whole transaction does on one cluster; see Client::Execute.
+struct Work {
+  std::string cluster;
+  std::vector<Record> records;
+  std::optional<GroupOffsets> offsets;
+};
+
 // ---- Outcomes -----------------------------------------------------------------------------------
 
 enum class Outcome {

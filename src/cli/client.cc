@@ -1,69 +1,19 @@
 #include "cli/client.h"
 
-#include <google/protobuf/any.pb.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
-#include <lockstep/internal/rpc_status.pb.h>
 
-#include <array>
 #include <utility>
 
+#include "client/errors.h"
+
 namespace lockstep::cli {
-namespace {
-
-std::string StatusName(grpc::StatusCode code) {
-  constexpr std::array<const char*, 17> kNames = {"OK",
-                                                  "CANCELLED",
-                                                  "UNKNOWN",
-                                                  "INVALID_ARGUMENT",
-                                                  "DEADLINE_EXCEEDED",
-                                                  "NOT_FOUND",
-                                                  "ALREADY_EXISTS",
-                                                  "PERMISSION_DENIED",
-                                                  "RESOURCE_EXHAUSTED",
-                                                  "FAILED_PRECONDITION",
-                                                  "ABORTED",
-                                                  "OUT_OF_RANGE",
-                                                  "UNIMPLEMENTED",
-                                                  "INTERNAL",
-                                                  "UNAVAILABLE",
-                                                  "DATA_LOSS",
-                                                  "UNAUTHENTICATED"};
-  const auto index = static_cast<std::size_t>(code);
-  return index < kNames.size() ? kNames[index] : std::to_string(index);
-}
-
-std::string ReasonOf(const grpc::Status& status) {
-  internal::RpcStatus details;
-  if (!details.ParseFromString(status.error_details())) return {};
-  for (const auto& detail : details.details()) {
-    internal::RpcErrorInfo info;
-    if (detail.type_url() == "type.googleapis.com/google.rpc.ErrorInfo" &&
-        info.ParseFromString(detail.value()) && info.domain() == "lockstep") {
-      return info.reason();
-    }
-  }
-  return {};
-}
-
-}  // namespace
-
-bool CallError::EffectUnknown() const {
-  if (reason == "OUTCOME_UNKNOWN") return true;
-  // Without a word of the server's own, the call may have reached it.
-  return reason.empty() &&
-         (status == grpc::StatusCode::UNAVAILABLE ||
-          status == grpc::StatusCode::DEADLINE_EXCEEDED || status == grpc::StatusCode::CANCELLED ||
-          status == grpc::StatusCode::UNKNOWN || status == grpc::StatusCode::INTERNAL);
-}
-
-std::string ToString(const CallError& error) {
-  return StatusName(error.status) + (error.reason.empty() ? "" : " (" + error.reason + ")") + ": " +
-         error.message;
-}
 
 Client::Client(std::string server, std::chrono::milliseconds deadline)
-    : server_(std::move(server)), deadline_(deadline) {
+    : server_(std::move(server)),
+      deadline_(deadline),
+      // One attempt has all the time that is left: a commit may wait that long.
+      connection_({.server = server_, .call_timeout = deadline, .attempt_timeout = deadline}) {
   const auto channel = grpc::CreateChannel(server_, grpc::InsecureChannelCredentials());
   coordinator_ = v1::Coordinator::NewStub(channel);
   admin_ = v1::Admin::NewStub(channel);
@@ -89,8 +39,11 @@ std::optional<CallError> Client::Backup(const std::function<bool(const std::stri
 
 std::optional<CallError> Client::Judge(const grpc::Status& status) const {
   if (status.ok()) return std::nullopt;
-  CallError error{status.error_code(), ReasonOf(status), status.error_message()};
-  if (error.reason.empty() && error.status == grpc::StatusCode::UNAVAILABLE) {
+  return Named(client::ToError(status));
+}
+
+CallError Client::Named(CallError error) const {
+  if (error.reason.empty() && error.code == client::Code::kUnavailable) {
     error.message = "lockstepd at " + server_ + ": " + error.message;
   }
   return error;

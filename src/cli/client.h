@@ -10,28 +10,36 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+
+#include "client/connection.h"
 
 namespace lockstep::cli {
 
 /// A call that did not end OK.
-struct CallError {
-  grpc::StatusCode status = grpc::StatusCode::UNKNOWN;
-  std::string reason;  ///< A v1::Reason's name without its prefix; empty: gRPC's own error.
-  std::string message;
-
-  /// Nobody said that nothing happened: only asking again tells.
-  bool EffectUnknown() const;
-};
-/// For people: "FAILED_PRECONDITION (WRONG_STATE): the transaction is ABORTED, not ACTIVE".
-std::string ToString(const CallError& error);
+using CallError = client::Error;
 
 /// A connection to one lockstepd, and blocking calls on it. One thread.
+///
+/// The calls of one transaction go through the client library, which repeats them until they are
+/// answered and knows what a failure leaves open. The others are asked once: somebody waits.
 class Client {
  public:
   /// Connects at the first call. `deadline` bounds each call.
   Client(std::string server, std::chrono::milliseconds deadline);
 
-  /// Calls one method: client.Call(&CoordinatorStub::Commit, request, response). None: OK.
+  /// A call of one transaction: client.Repeat(&TransactionStub::Commit, request, response), until
+  /// it is answered or the deadline. None: OK.
+  template <typename Request, typename Response>
+  std::optional<CallError> Repeat(client::Method<Request, Response> method, const Request& request,
+                                  Response& response) {
+    auto answer = client::Call(connection_, method, request, {.timeout = {}, .ask_again = {}});
+    if (!answer) return Named(answer.error());
+    response = *std::move(answer);
+    return std::nullopt;
+  }
+
+  /// Calls one method once: client.Call(&CoordinatorStub::GetTxn, request, response). None: OK.
   template <typename Stub, typename Request, typename Response>
   std::optional<CallError> Call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
                                                              Response*),
@@ -52,13 +60,17 @@ class Client {
   v1::Coordinator::Stub& StubOf(v1::Coordinator::Stub*) { return *coordinator_; }
   v1::Admin::Stub& StubOf(v1::Admin::Stub*) { return *admin_; }
   std::optional<CallError> Judge(const grpc::Status& status) const;
+  /// An error that is the connection's says whose.
+  CallError Named(CallError error) const;
 
   const std::string server_;
   const std::chrono::milliseconds deadline_;
+  client::Connection connection_;
   std::unique_ptr<v1::Coordinator::Stub> coordinator_;
   std::unique_ptr<v1::Admin::Stub> admin_;
 };
 
+using TransactionStub = client::Connection::Stub;
 using CoordinatorStub = v1::Coordinator::Stub;
 using AdminStub = v1::Admin::Stub;
 

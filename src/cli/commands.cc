@@ -51,7 +51,7 @@ std::optional<int> Commands::BeginTxn(const BeginOptions& options,
   v1::BeginGlobalTxnRequest request;
   *request.mutable_timeout() = *timeout;
   request.set_label(options.label);
-  if (auto error = client_.Call(&CoordinatorStub::BeginGlobalTxn, request, response)) {
+  if (auto error = client_.Repeat(&TransactionStub::BeginGlobalTxn, request, response)) {
     return Failed(*error);
   }
   return std::nullopt;
@@ -91,7 +91,7 @@ int Commands::Produce(const ProduceOptions& options) {
     *request.add_records() = record;
   }
   v1::ProduceResponse response;
-  if (auto error = client_.Call(&CoordinatorStub::Produce, request, response)) {
+  if (auto error = client_.Repeat(&TransactionStub::Produce, request, response)) {
     return Failed(*error);
   }
   return kExitOk;
@@ -115,7 +115,7 @@ int Commands::Offsets(const OffsetsOptions& options) {
     *request.add_offsets() = *std::move(offset);
   }
   v1::SendOffsetsResponse response;
-  if (auto error = client_.Call(&CoordinatorStub::SendOffsets, request, response)) {
+  if (auto error = client_.Repeat(&TransactionStub::SendOffsets, request, response)) {
     return Failed(*error);
   }
   return kExitOk;
@@ -131,8 +131,8 @@ int Commands::Commit(const std::string& txn_id, const CommitOptions& options) {
     *request.mutable_max_wait() = *max_wait;
   }
   v1::CommitResponse response;
-  if (auto error = client_.Call(&CoordinatorStub::Commit, request, response)) {
-    if (!error->EffectUnknown()) return Failed(*error);
+  if (auto error = client_.Repeat(&TransactionStub::Commit, request, response)) {
+    if (error->effect == client::Effect::kNone) return Failed(*error);
     err_ << "lockstepctl: " << ToString(*error) << "\nThe outcome of " << txn_id
          << " is not known: ask again with 'lockstepctl commit' or 'show'.\n";
     return kExitUnknown;
@@ -145,9 +145,9 @@ int Commands::Abort(const std::string& txn_id) {
   v1::AbortRequest request;
   request.set_txn_id(txn_id);
   v1::AbortResponse response;
-  if (auto error = client_.Call(&CoordinatorStub::Abort, request, response)) {
+  if (auto error = client_.Repeat(&TransactionStub::Abort, request, response)) {
     Failed(*error);
-    return error->EffectUnknown() ? kExitUnknown : kExitFailed;
+    return error->effect == client::Effect::kUnknown ? kExitUnknown : kExitFailed;
   }
   out_ << (json_ ? ToJson(response) + "\n" : Render(txn_id, response));
   return response.outcome() == v1::OUTCOME_ABORTED ? kExitOk : kExitTooLate;
@@ -219,7 +219,7 @@ std::optional<int> Commands::SendAll(const std::string& txn_id,
   if (txn_id.empty()) return std::nullopt;
   for (const auto& request : requests) {
     v1::ProduceResponse response;
-    if (auto error = client_.Call(&CoordinatorStub::Produce, request, response)) {
+    if (auto error = client_.Repeat(&TransactionStub::Produce, request, response)) {
       return Failed(*error);
     }
   }

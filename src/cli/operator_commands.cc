@@ -48,7 +48,7 @@ int Commands::Resolve(const ResolveOptions& options) {
   v1::ResolveTxnResponse response;
   if (auto error = client_.Call(&AdminStub::ResolveTxn, request, response)) {
     Failed(*error);
-    return error->EffectUnknown() ? kExitUnknown : kExitFailed;
+    return error->effect == client::Effect::kUnknown ? kExitUnknown : kExitFailed;
   }
   // Obeyed within a moment, unless a broker has to be asked and does not answer.
   v1::GetTxnRequest again;
@@ -107,7 +107,7 @@ int Commands::EndOrphan(const EndOrphanOptions& options) {
   v1::EndOrphanResponse response;
   if (auto error = client_.Call(&AdminStub::EndOrphan, request, response)) {
     Failed(*error);
-    return error->EffectUnknown() ? kExitUnknown : kExitFailed;
+    return error->effect == client::Effect::kUnknown ? kExitUnknown : kExitFailed;
   }
   out_ << (json_ ? ToJson(response) : options.transactional_id + " " + response.kafka_state())
        << "\n";

@@ -1,15 +1,11 @@
 #include "lockstep/client.h"
 
-#include "client/connection.h"
+#include "client/client_impl.h"
 #include "client/convert.h"
 #include "client/ending.h"
 #include "client/transaction_impl.h"
 
 namespace lockstep::client {
-
-class Client::Impl : public Connection {
-  using Connection::Connection;
-};
 
 Client::Client(ClientOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 Client::~Client() = default;
@@ -35,6 +31,27 @@ Result<TxnInfo> Client::GetTxn(const std::string& txn_id, Timeout timeout) {
            std::move(request), {.timeout = timeout, .ask_again = {}});
   if (!answer) return answer.error();
   return FromProto(answer->txn());
+}
+
+Result<std::vector<TxnInfo>> Client::ListTxns(const ListFilter& filter, Timeout timeout) {
+  v1::ListTxnsRequest request;
+  request.set_page_size(1000);
+  request.set_label_prefix(filter.label_prefix);
+  for (const TxnState state : filter.states) request.add_states(ToProto(state));
+  std::vector<TxnInfo> all;
+  for (;;) {
+    const auto page =
+        Call(*impl_, Method<v1::ListTxnsRequest, v1::ListTxnsResponse>(&Connection::Stub::ListTxns),
+             request, {.timeout = timeout, .ask_again = {}});
+    if (!page) return page.error();
+    for (const v1::Transaction& txn : page->txns()) {
+      auto info = FromProto(txn);
+      if (!info) return info.error();
+      all.push_back(*std::move(info));
+    }
+    if (page->next_page_token().empty()) return all;
+    request.set_page_token(page->next_page_token());
+  }
 }
 
 Result<TxnResult> Client::Commit(const std::string& txn_id, Wait wait, Timeout timeout) {

@@ -123,15 +123,22 @@ class RetriedCall : public std::enable_shared_from_this<RetriedCall<Request, Res
   std::optional<Response> so_far_;  // OK, but to be asked again.
 };
 
+/// Waits for the answer of what answers through a callback.
+template <typename T, typename Start>
+Result<T> Await(Start start) {
+  std::promise<Result<T>> answer;
+  start([&answer](Result<T> result) { answer.set_value(std::move(result)); });
+  return answer.get_future().get();
+}
+
 /// The same, blocking.
 template <typename Request, typename Response>
 Result<Response> Call(Connection& connection, Method<Request, Response> method, Request request,
                       typename RetriedCall<Request, Response>::Options options) {
-  std::promise<Result<Response>> answer;
-  RetriedCall<Request, Response>::Start(
-      connection, method, std::move(request), std::move(options),
-      [&answer](Result<Response> result) { answer.set_value(std::move(result)); });
-  return answer.get_future().get();
+  return Await<Response>([&](auto done) {
+    RetriedCall<Request, Response>::Start(connection, method, std::move(request),
+                                          std::move(options), std::move(done));
+  });
 }
 
 }  // namespace lockstep::client

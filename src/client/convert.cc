@@ -93,6 +93,11 @@ google::protobuf::Duration ToProto(std::chrono::milliseconds duration) {
   return TimeUtil::MillisecondsToDuration(duration.count());
 }
 
+google::protobuf::Timestamp ToProto(WallTime time) {
+  return TimeUtil::MillisecondsToTimestamp(
+      std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count());
+}
+
 v1::CommitWait ToProto(Wait wait) {
   return wait == Wait::kDecided ? v1::COMMIT_WAIT_DECIDED : v1::COMMIT_WAIT_COMPLETE;
 }
@@ -107,14 +112,31 @@ void FillRecord(Record record, v1::Record& out) {
     added.set_key(std::move(header.key));
     if (header.value) added.set_value(*std::move(header.value));
   }
-  if (record.timestamp) {
-    const auto since_epoch = record.timestamp->time_since_epoch();
-    *out.mutable_timestamp() = TimeUtil::MillisecondsToTimestamp(
-        std::chrono::duration_cast<std::chrono::milliseconds>(since_epoch).count());
-  }
+  if (record.timestamp) *out.mutable_timestamp() = ToProto(*record.timestamp);
 }
 
-void FillOffsets(const GroupOffsets& offsets, v1::SendOffsetsRequest& out) {
+v1::TxnState ToProto(TxnState state) {
+  switch (state) {
+    case TxnState::kActive:
+      return v1::TXN_STATE_ACTIVE;
+    case TxnState::kPreparing:
+      return v1::TXN_STATE_PREPARING;
+    case TxnState::kCommitting:
+      return v1::TXN_STATE_COMMITTING;
+    case TxnState::kCommitted:
+      return v1::TXN_STATE_COMMITTED;
+    case TxnState::kAborting:
+      return v1::TXN_STATE_ABORTING;
+    case TxnState::kAborted:
+      return v1::TXN_STATE_ABORTED;
+    case TxnState::kHeuristic:
+      return v1::TXN_STATE_HEURISTIC;
+  }
+  return v1::TXN_STATE_UNSPECIFIED;
+}
+
+template <typename Message>
+void FillOffsets(const GroupOffsets& offsets, Message& out) {
   out.set_kafka_cluster_id(offsets.kafka_cluster_id);
   out.set_standalone(offsets.group.standalone);
   auto& group = *out.mutable_group();
@@ -133,6 +155,8 @@ void FillOffsets(const GroupOffsets& offsets, v1::SendOffsetsRequest& out) {
     added.set_metadata(offset.metadata);
   }
 }
+template void FillOffsets(const GroupOffsets&, v1::SendOffsetsRequest&);
+template void FillOffsets(const GroupOffsets&, v1::OffsetsWork&);
 
 WallTime FromProto(const google::protobuf::Timestamp& time) {
   return WallTime(std::chrono::duration_cast<WallTime::duration>(
@@ -161,5 +185,6 @@ Result<TxnResult> ResultOf(const Response& response) {
 }
 template Result<TxnResult> ResultOf(const v1::CommitResponse&);
 template Result<TxnResult> ResultOf(const v1::AbortResponse&);
+template Result<TxnResult> ResultOf(const v1::ExecuteResponse&);
 
 }  // namespace lockstep::client

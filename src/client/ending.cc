@@ -5,14 +5,6 @@
 namespace lockstep::client {
 namespace {
 
-/// Runs what answers through a callback, and waits for the answer.
-template <typename Start>
-Result<TxnResult> Await(Start start) {
-  std::promise<Result<TxnResult>> answer;
-  start([&answer](Result<TxnResult> result) { answer.set_value(std::move(result)); });
-  return answer.get_future().get();
-}
-
 template <typename Response>
 auto Converting(CommitCallback done) {
   return [done = std::move(done)](const Result<Response>& response) {
@@ -41,7 +33,7 @@ void StartCommit(Connection& connection, const std::string& txn_id, Wait wait, T
 
 Result<TxnResult> CommitById(Connection& connection, const std::string& txn_id, Wait wait,
                              Timeout timeout) {
-  return Await([&](CommitCallback done) {
+  return Await<TxnResult>([&](CommitCallback done) {
     StartCommit(connection, txn_id, wait, timeout, std::move(done));
   });
 }
@@ -57,7 +49,7 @@ void StartAbort(Connection& connection, const std::string& txn_id, Timeout timeo
 }
 
 Result<TxnResult> AbortById(Connection& connection, const std::string& txn_id, Timeout timeout) {
-  return Await(
+  return Await<TxnResult>(
       [&](CommitCallback done) { StartAbort(connection, txn_id, timeout, std::move(done)); });
 }
 

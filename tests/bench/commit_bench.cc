@@ -10,7 +10,6 @@
 #include <grpcpp/grpcpp.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -22,12 +21,15 @@
 #include <thread>
 #include <vector>
 
+#include "figures.h"
 #include "kafka/producer.h"
 #include "lockstep/v1/coordinator.grpc.pb.h"
 
 namespace {
 
 using namespace lockstep;  // NOLINT(google-build-using-namespace)
+using bench::Percentile;
+using bench::PrintRow;
 using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::duration<double, std::milli>;
 
@@ -183,16 +185,6 @@ class Lockstep {
   const Settings& settings_;
   std::unique_ptr<v1::Coordinator::Stub> stub_;
 };
-
-double Percentile(std::vector<double> values, double p) {
-  std::sort(values.begin(), values.end());
-  return values[static_cast<std::size_t>(p * static_cast<double>(values.size() - 1))];
-}
-
-void PrintRow(const char* name, const std::vector<double>& values, const char* unit) {
-  std::printf("%-34s min %7.2f   median %7.2f   max %7.2f %s\n", name, Percentile(values, 0),
-              Percentile(values, 0.5), Percentile(values, 1), unit);
-}
 
 Settings Parse(int argc, char** argv) {
   Settings settings;

@@ -43,7 +43,7 @@ void Relay::Cut() {
 
 void Relay::Lose(Loss loss, const std::string& method, int count) {
   const std::lock_guard lock(mutex_);
-  to_lose_[{method, loss}] += count;
+  to_lose_[{method, loss}] = count;
 }
 
 int Relay::calls(const std::string& method) const {
@@ -102,6 +102,14 @@ grpc::Status Relay::Commit(grpc::ServerContext* context, const v1::CommitRequest
 grpc::Status Relay::Abort(grpc::ServerContext* context, const v1::AbortRequest* request,
                           v1::AbortResponse* response) {
   return Forward("Abort", context, request, response, &Stub::Abort);
+}
+grpc::Status Relay::Execute(grpc::ServerContext* context, const v1::ExecuteRequest* request,
+                            v1::ExecuteResponse* response) {
+  return Forward("Execute", context, request, response, &Stub::Execute);
+}
+grpc::Status Relay::ListTxns(grpc::ServerContext* context, const v1::ListTxnsRequest* request,
+                             v1::ListTxnsResponse* response) {
+  return Forward("ListTxns", context, request, response, &Stub::ListTxns);
 }
 grpc::Status Relay::GetTxn(grpc::ServerContext* context, const v1::GetTxnRequest* request,
                            v1::GetTxnResponse* response) {

@@ -31,7 +31,7 @@ class Relay final : public v1::Coordinator::Service {
   /// Cuts every connection and takes no new one, until LeadTo.
   void Cut();
 
-  /// The next `count` calls of a method ("Commit").
+  /// The next `count` calls of a method ("Commit"), instead of what was said before.
   void Lose(Loss loss, const std::string& method, int count = 1);
   /// How many calls of a method came, lost ones included.
   int calls(const std::string& method) const;
@@ -55,6 +55,10 @@ class Relay final : public v1::Coordinator::Service {
                       v1::CommitResponse* response) override;
   grpc::Status Abort(grpc::ServerContext* context, const v1::AbortRequest* request,
                      v1::AbortResponse* response) override;
+  grpc::Status Execute(grpc::ServerContext* context, const v1::ExecuteRequest* request,
+                       v1::ExecuteResponse* response) override;
+  grpc::Status ListTxns(grpc::ServerContext* context, const v1::ListTxnsRequest* request,
+                        v1::ListTxnsResponse* response) override;
   grpc::Status GetTxn(grpc::ServerContext* context, const v1::GetTxnRequest* request,
                       v1::GetTxnResponse* response) override;
 

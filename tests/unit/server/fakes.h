@@ -19,7 +19,10 @@ class FakeLog final : public coordinator::DecisionLog {
   explicit FakeLog(coordinator::Executor& executor);
 
   /// What recovery will find. Before the coordinator is made.
-  void Recover(txn::Decision decision) { recovered_.incomplete.push_back(std::move(decision)); }
+  void Recover(txn::Decision decision) {
+    decisions_.emplace(decision.batch, decision);
+    recovered_.incomplete.push_back(std::move(decision));
+  }
   /// Which start on this log it is. Before the coordinator is made.
   void SetIncarnation(std::uint64_t number) { recovered_.incarnation = Incarnation(number); }
   /// From now on every append fails, as after a failed sync.

@@ -75,7 +75,7 @@ TEST(Lockstepctl, AServerThatIsNotThereIsNamed) {
   EXPECT_EQ(status.exit_code, 1);
   EXPECT_THAT(status.err, HasSubstr("lockstepd at 127.0.0.1:1"));
   // A commit may have got through: its outcome is not known.
-  const Ran commit = RunCtl({"--server", "127.0.0.1:1", "commit", "id"});
+  const Ran commit = RunCtl({"--server", "127.0.0.1:1", "--deadline", "300ms", "commit", "id"});
   EXPECT_EQ(commit.exit_code, 4);
   EXPECT_THAT(commit.err, HasSubstr("ask again"));
 }
@@ -198,7 +198,7 @@ TEST_F(LockstepctlTest, AFailedLogIsUnknown) {
   Serve();
   const std::string id = BeginWithWork();
   log_.Fail();
-  const Ran commit = Ctl({"commit", id});
+  const Ran commit = Ctl({"--deadline", "300ms", "commit", id});
   EXPECT_EQ(commit.exit_code, 4);
   EXPECT_THAT(commit.err, HasSubstr("OUTCOME_UNKNOWN"));
 }
@@ -229,7 +229,7 @@ TEST_F(LockstepctlTest, AnOperatorsWordHasExitCodesOfItsOwn) {
     if (force) words.emplace_back("--force");
     for (;;) {  // The lane's answer may be on its way.
       const Ran ran = Ctl(words);
-      if (ran.err.find("(UNAVAILABLE)") == std::string::npos) return ran;
+      if (ran.err.find("UNAVAILABLE:") == std::string::npos) return ran;
     }
   };
   const std::string committed = in_doubt();

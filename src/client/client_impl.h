@@ -1,0 +1,11 @@
+#pragma once
+
+#include "client/connection.h"
+
+namespace lockstep::client {
+
+class Client::Impl : public Connection {
+  using Connection::Connection;
+};
+
+}  // namespace lockstep::client
