@@ -15,8 +15,6 @@ using txn::ParticipantOutcome;
 /// The tag of a record, or of an offset record: its last word.
 std::string TagOf(const std::string& value) { return value.substr(value.rfind(' ') + 1); }
 
-GlobalTxnId TxnOfTag(const std::string& tag) { return GlobalTxnId(tag.substr(0, tag.find('/'))); }
-
 std::string Show(const fake_kafka::EndedTransaction& ended) {
   return ended.transactional_id + " (" + std::to_string(ended.producer.id) + ", " +
          std::to_string(ended.producer.epoch) + ")";
@@ -45,6 +43,49 @@ void Oracle::OnAdded(const GlobalTxnId& id, const ClusterName& cluster, std::uin
   Txn& txn = txns_.at(id);
   if (!txn.sequences.insert(sequence).second) return;  // A repeated call.
   txn.branches[cluster].expected.insert(tags.begin(), tags.end());
+}
+
+GlobalTxnId Oracle::TxnOfTag(const std::string& tag) const {
+  const std::string name = tag.substr(0, tag.find('/'));
+  const auto call = run_of_call_.find(name);
+  return call == run_of_call_.end() ? GlobalTxnId(name) : call->second;
+}
+
+void Oracle::OnSubmitted(const txn::ClientKey& key, const std::string& call, const Work& work,
+                         const Result<coordinator::Submitted>& answer) {
+  if (!answer.ok()) {
+    if (answer.error().code == Code::kNotFound && !options_.forgets) {
+      Fail(key.key + " is forgotten, and nothing was: " + answer.error().message);
+    }
+    return;
+  }
+  if (!answer->repeated) return OnRun(key, call, work, answer->id);
+  Key& known = keys_[key.key];
+  const auto run = known.runs.find(answer->id);
+  if (run == known.runs.end()) {
+    return Fail(key.key + " is answered by " + answer->id.get() + ", which is no run of it");
+  }
+  if (known.effect && *known.effect != answer->id) {
+    Fail(key.key + " is answered by " + answer->id.get() + ", and its effect is " +
+         known.effect->get());
+  }
+  if ((run->second == key) == answer->other_work) {
+    Fail(key.key + (answer->other_work ? " is refused its own work" : " is lent to other work"));
+  }
+  ++answered_by_earlier_run_;
+}
+
+void Oracle::OnRun(const txn::ClientKey& key, const std::string& call, const Work& work,
+                   const GlobalTxnId& id) {
+  Key& known = keys_[key.key];
+  if (known.effect) {
+    Fail(key.key + " runs again as " + id.get() + ", and had its effect as " + known.effect->get());
+  }
+  known.runs[id] = key;
+  key_of_run_[id] = key.key;
+  run_of_call_.insert_or_assign(call, id);
+  OnBegan(id);
+  for (const auto& [cluster, tags] : work) txns_.at(id).branches[cluster].expected = tags;
 }
 
 void Oracle::OnAnswer(const GlobalTxnId& id, const Result<TxnView>& answer) {
@@ -165,6 +206,7 @@ void Oracle::OnDecisionDurable(const txn::Decision& decision) {
       ++pending_[{name.cluster, name.transactional_id}];
     }
   }
+  for (std::uint32_t i = 0; i < decision.members.size(); ++i) OnMemberDecided(decision, i);
   for (const GlobalTxnId& member : decision.members) {
     Txn& txn = txns_.at(member);
     txn.decided = true;
@@ -174,6 +216,21 @@ void Oracle::OnDecisionDurable(const txn::Decision& decision) {
         Fail(member.get() + " is decided COMMIT after we aborted it on " + cluster.get());
       }
     }
+  }
+}
+
+void Oracle::OnMemberDecided(const txn::Decision& decision, std::uint32_t member) {
+  const GlobalTxnId& id = decision.members[member];
+  const auto name = key_of_run_.find(id);
+  if (name == key_of_run_.end()) return;
+  Key& known = keys_.at(name->second);
+  if (known.effect && *known.effect != id) {
+    Fail(name->second + " has two effects: " + known.effect->get() + " and " + id.get());
+  }
+  known.effect = id;
+  const txn::MemberKey expected{member, known.runs.at(id)};
+  if (std::ranges::find(decision.keys, expected) == decision.keys.end()) {
+    Fail(id.get() + " is decided without its key " + name->second);
   }
 }
 
@@ -328,8 +385,21 @@ std::vector<GlobalTxnId> Oracle::Begun() const {
   return ids;
 }
 
+std::vector<txn::ClientKey> Oracle::KeysWithEffect() const {
+  std::vector<txn::ClientKey> keys;
+  for (const auto& [name, key] : keys_) {
+    if (key.effect) keys.push_back(key.runs.at(*key.effect));
+  }
+  return keys;
+}
+
 Oracle::Counts Oracle::counts() const {
   Counts counts;
+  for (const auto& [name, key] : keys_) {
+    ++counts.keys;
+    if (key.runs.size() > 1) ++counts.run_again;
+  }
+  counts.answered_by_earlier_run = answered_by_earlier_run_;
   for (const auto& [id, txn] : txns_) {
     ++counts.begun;
     if (txn.told_committed) ++counts.committed;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -26,7 +27,8 @@ class Violation : public std::runtime_error {
 /// Sees everything, from outside: what clients asked for and were told, what the disk and the
 /// brokers hold. After every step it compares them with what Lockstep promises.
 ///
-/// A record's value and an offset's metadata are its tag, "<transaction>/<cluster>/<number>".
+/// A record's value and an offset's metadata are its tag, "<transaction>/<cluster>/<number>"; under
+/// a key the name of the call that brought it stands for the transaction.
 class Oracle {
  public:
   /// The value of records of other applications' transactions.
@@ -42,6 +44,11 @@ class Oracle {
   /// Work was accepted.
   void OnAdded(const GlobalTxnId& id, const ClusterName& cluster, std::uint64_t sequence,
                const std::vector<std::string>& tags);
+  /// What one call of Submit brought for each cluster.
+  using Work = std::map<ClusterName, std::set<std::string>>;
+  /// The call `call` of Submit was answered.
+  void OnSubmitted(const txn::ClientKey& key, const std::string& call, const Work& work,
+                   const Result<coordinator::Submitted>& answer);
   /// An answer that carries an outcome, or the lack of one.
   void OnAnswer(const GlobalTxnId& id, const Result<coordinator::TxnView>& answer);
 
@@ -67,11 +74,16 @@ class Oracle {
   /// coordinator's answer for every transaction in `Begun()`.
   void CheckQuiet(const std::map<GlobalTxnId, Result<coordinator::TxnView>>& final_views);
   std::vector<GlobalTxnId> Begun() const;
+  /// Keys of which a run is decided, as that run had them.
+  std::vector<txn::ClientKey> KeysWithEffect() const;
 
   struct Counts {
     std::uint64_t begun = 0;
     std::uint64_t committed = 0;
     std::uint64_t heuristic = 0;
+    std::uint64_t keys = 0;                     ///< That ran.
+    std::uint64_t run_again = 0;                ///< Of these: an earlier run had no effect.
+    std::uint64_t answered_by_earlier_run = 0;  ///< Calls.
   };
   Counts counts() const;
   std::uint64_t decisions() const { return decisions_; }  ///< Written so far.
@@ -97,7 +109,17 @@ class Oracle {
     bool told_heuristic = false;
   };
 
+  /// A client's key.
+  struct Key {
+    std::map<GlobalTxnId, txn::ClientKey> runs;  // With the digest and birth that each had.
+    std::optional<GlobalTxnId> effect;           // The run that is decided, durably.
+  };
+
   void Fail(const std::string& what);
+  GlobalTxnId TxnOfTag(const std::string& tag) const;
+  void OnRun(const txn::ClientKey& key, const std::string& call, const Work& work,
+             const GlobalTxnId& id);
+  void OnMemberDecided(const txn::Decision& decision, std::uint32_t member);
   /// A decision may only cover what is open now, and will be for a while.
   void CheckOpen(const txn::PreparedParticipant& participant);
   void OnEnded(const SimBroker& broker, const fake_kafka::EndedTransaction& ended);
@@ -117,6 +139,10 @@ class Oracle {
   std::map<ClusterName, SimBroker*> brokers_;
   std::uint64_t decisions_ = 0;
   std::map<GlobalTxnId, Txn> txns_;
+  std::map<std::string, Key> keys_;
+  std::map<GlobalTxnId, std::string> key_of_run_;
+  std::map<std::string, GlobalTxnId> run_of_call_;
+  std::uint64_t answered_by_earlier_run_ = 0;
   std::map<Participant, int> pending_;  // Decided durably and not durably complete.
   std::map<Participant, int> in_flight_;
   std::map<std::pair<ClusterName, txn::TopicPartition>, std::int64_t> read_up_to_;

@@ -57,7 +57,12 @@ void SimClient::NextTxn() {
     return;
   }
   --txns_left_;
-  After(world_.random().Between(Duration{}, Duration(milliseconds(200))), [this] { Begin(); });
+  keyed_ = false;
+  // Worlds without keys draw nothing for them: they stay the worlds that they were.
+  const double share = must_commit_ ? 0 : world_.options().keyed;
+  const bool keyed = share > 0 && world_.random().Chance(share);
+  After(world_.random().Between(Duration{}, Duration(milliseconds(200))),
+        [this, keyed] { keyed ? NewKey() : Begin(); });
 }
 
 void SimClient::Begin() {
@@ -79,30 +84,35 @@ void SimClient::Begun(const View& view) {
   if (!view.ok()) return NextTxn();
   id_ = view->id;
   next_sequence_ = 0;
-  tags_ = 0;
-  branches_.clear();
-  const int calls = world_.random().Between(0, 5);
-  std::vector<ClusterName> all;
-  for (const auto& [name, broker] : world_.brokers()) all.push_back(name);
-  if (must_commit_) {
-    branches_ = all;
-  } else {
-    for (int i = 0; i < calls; ++i) branches_.push_back(all[world_.random().Below(all.size())]);
-  }
+  branches_ = SomeClusters();
   AddWork();
 }
 
-std::string SimClient::NewTag(const ClusterName& cluster, std::vector<std::string>& tags) {
-  tags.push_back(id_.get() + "/" + cluster.get() + "/" + std::to_string(++tags_));
+std::vector<ClusterName> SimClient::SomeClusters() {
+  std::vector<ClusterName> all;
+  for (const auto& [name, broker] : world_.brokers()) all.push_back(name);
+  int calls = world_.random().Between(0, 5);
+  if (must_commit_) return all;
+  std::vector<ClusterName> some;
+  for (; calls > 0; --calls) {
+    some.push_back(all[world_.random().Below(all.size())]);
+  }
+  return some;
+}
+
+std::string SimClient::NewTag(const std::string& whose, const ClusterName& cluster,
+                              std::vector<std::string>& tags) {
+  tags.push_back(whose + "/" + cluster.get() + "/" + std::to_string(++tags_));
   return tags.back();
 }
 
-txn::BranchWork SimClient::SomeWork(const ClusterName& cluster, std::vector<std::string>& tags) {
+txn::BranchWork SimClient::SomeWork(const std::string& whose, const ClusterName& cluster,
+                                    std::vector<std::string>& tags) {
   Random& random = world_.random();
   txn::BranchWork work;
   for (int i = random.Between(0, 3); i > 0 || (must_commit_ && work.empty()); --i) {
     txn::Record record{.topic = "t", .partition = random.Between(0, 2)};
-    record.value = NewTag(cluster, tags);
+    record.value = NewTag(whose, cluster, tags);
     if (!must_commit_ && random.Chance(0.02)) record.topic = "no-such-topic";
     work.records.push_back(std::move(record));
   }
@@ -115,7 +125,7 @@ txn::BranchWork SimClient::SomeWork(const ClusterName& cluster, std::vector<std:
     }
     group.offsets.push_back({.partition = {"source", random.Between(0, 1)},
                              .offset = random.Between(0, 1'000),
-                             .metadata = NewTag(cluster, tags)});
+                             .metadata = NewTag(whose, cluster, tags)});
     work.offsets.push_back(std::move(group));
   }
   return work;
@@ -130,7 +140,7 @@ void SimClient::AddWork() {
   if (branches_.empty()) return Finish();
   const ClusterName cluster = branches_.back();
   std::vector<std::string> tags;
-  const txn::BranchWork work = SomeWork(cluster, tags);
+  const txn::BranchWork work = SomeWork(id_.get(), cluster, tags);
   const auto expected = SomeExpectedCluster(cluster);
   Call(
       [&](Coordinator& coordinator) {
@@ -192,7 +202,10 @@ void SimClient::Commit() {
                              Then(attempt, [this, view] { Answered(view); });
                            });
       },
-      [this] { world_.random().Chance(0.5) ? Commit() : Get(); });
+      [this] {
+        if (keyed_) return Execute();  // Which finds the run again, if there is one.
+        world_.random().Chance(0.5) ? Commit() : Get();
+      });
 }
 
 void SimClient::Abort() {
@@ -238,10 +251,12 @@ void SimClient::Answered(const View& view) {
     case GlobalTxnState::kAborting:
     case GlobalTxnState::kAborted:
     case GlobalTxnState::kHeuristic:
+      if (keyed_) return AnsweredFinally(view->state == GlobalTxnState::kHeuristic);
       // Whoever waits for the last one says so.
       if (must_commit_ && txns_left_ == 0) return;
       return NextTxn();
     case GlobalTxnState::kCommitted:
+      if (keyed_) return AnsweredFinally(true);
       if (!must_commit_) return NextTxn();
       done_ = true;
       return;

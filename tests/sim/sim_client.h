@@ -14,7 +14,8 @@ namespace lockstep::sim {
 class World;
 
 /// An application: begins transactions, adds work, commits, aborts, does both at once, repeats
-/// itself, or is never heard of again. It asks until it knows the outcome.
+/// itself, or is never heard of again; or has whole transactions done under a key (sim_execute.cc).
+/// It asks until it knows the outcome.
 class SimClient {
  public:
   SimClient(World& world, int number) : world_(world), number_(number) {}
@@ -40,10 +41,22 @@ class SimClient {
   void Abort();
   void Get();
   void Answered(const View& view);
+  using SubmitAnswer = std::function<void(const Result<coordinator::Submitted>&)>;
+  void NewKey();
+  void Execute();
+  /// A call under the key, with work on these clusters.
+  void Submit(coordinator::Coordinator& coordinator, const txn::ClientKey& key,
+              const std::vector<ClusterName>& clusters, const SubmitAnswer& done);
+  void Executed(const Result<coordinator::Submitted>& answer);
+  void AnsweredFinally(bool committed);
   coordinator::CommitOptions SomeCommitOptions();
+  std::vector<ClusterName> SomeClusters();
   std::optional<KafkaClusterId> SomeExpectedCluster(const ClusterName& cluster);
-  txn::BranchWork SomeWork(const ClusterName& cluster, std::vector<std::string>& tags);
-  std::string NewTag(const ClusterName& cluster, std::vector<std::string>& tags);
+  /// `whose`: the first word of its tags, which are added to `tags`.
+  txn::BranchWork SomeWork(const std::string& whose, const ClusterName& cluster,
+                           std::vector<std::string>& tags);
+  std::string NewTag(const std::string& whose, const ClusterName& cluster,
+                     std::vector<std::string>& tags);
   /// Calls the coordinator, and `again` if there is none, or no answer comes.
   void Call(const std::function<void(coordinator::Coordinator&)>& call,
             const std::function<void()>& again);
@@ -63,6 +76,11 @@ class SimClient {
   std::uint64_t next_sequence_ = 0;
   std::vector<ClusterName> branches_;  // Clusters of the calls still to make.
   int tags_ = 0;
+  bool keyed_ = false;  // What is under way is under key_.
+  txn::ClientKey key_;
+  int keys_ = 0;
+  int calls_of_key_ = 0;
+  int submits_ = 0;
 };
 
 }  // namespace lockstep::sim

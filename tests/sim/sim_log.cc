@@ -87,6 +87,7 @@ void SimLog::Recover() {
   recovered_.incarnation = Incarnation(recovered_.incarnation.get() + 1);
   Write(Type::kStart, log::Encode(log::Start{recovered_.incarnation, clock_.WallNow()}));
   if (options_.forgets) Forget();
+  if (options_.defect == Defect::kKeysNotRecovered) batch_of_key_.clear();
   disk_.synced = disk_.bytes.size();
   oracle_.OnLogOpened();
   std::uint64_t next = 1;
@@ -144,6 +145,7 @@ void SimLog::Forget() {
       forgotten.horizon = std::max(forgotten.horizon, coordinator::ParseTxnId(member)->birth);
     }
     for (const txn::MemberKey& member : decision.keys) {
+      if (options_.defect == Defect::kHorizonBelowKeys) continue;
       forgotten.horizon = std::max(forgotten.horizon, member.key.birth);
     }
   }

@@ -59,6 +59,7 @@ SimOptions OptionsFor(std::uint64_t seed, Defect defect) {
   // has nothing left that tells what became of it. That is said, but nothing can be expected then.
   const bool expires = random.Chance(0.2) && !o.loses_markers;
   o.id_expiration = expires ? seconds(random.Between(2, 30)) : std::chrono::hours(168);
+  o.keyed = sometimes(0.6, 0.8);
   return o;
 }
 

@@ -33,7 +33,10 @@ namespace lockstep::sim {
   X(kDeadlineTooLate, "deadline-too-late", "a lane promises more time than the broker gives it") \
   X(kErrorIsOutcome, "error-is-outcome",                                                         \
     "a lane takes a commit that was not answered for a commit that worked")                      \
-  X(kFenceForgotten, "fence-forgotten", "lanes of earlier incarnations are left as they are")
+  X(kFenceForgotten, "fence-forgotten", "lanes of earlier incarnations are left as they are")    \
+  X(kKeysNotRecovered, "keys-not-recovered", "a start does not find the keys of complete ones")  \
+  X(kHorizonBelowKeys, "horizon-below-keys",                                                     \
+    "the horizon leaves out when the forgotten keys were born")
 
 enum class Defect : std::uint8_t {
   kNone,
@@ -57,7 +60,8 @@ struct SimOptions {
   int clusters = 2;
   int lanes = 2;  ///< Per cluster.
   int clients = 3;
-  int txns = 6;  ///< Per client.
+  int txns = 6;      ///< Per client.
+  double keyed = 0;  ///< Per transaction: it is run under a key.
 
   double crash = 0;               ///< Of lockstepd, per step; some of them are orderly stops.
   double lose_request = 0;        ///< Per request: it never arrives.

@@ -53,12 +53,18 @@ TEST(Simulation, MeetsWhatItIsFor) {
     counts.begun += outcome.counts.begun;
     counts.committed += outcome.counts.committed;
     counts.heuristic += outcome.counts.heuristic;
+    counts.keys += outcome.counts.keys;
+    counts.run_again += outcome.counts.run_again;
+    counts.answered_by_earlier_run += outcome.counts.answered_by_earlier_run;
     crashes += outcome.crashes;
   }
   EXPECT_GT(counts.committed, 100u);
   EXPECT_GT(counts.begun, counts.committed + 100);
   EXPECT_GT(counts.heuristic, 0u);
   EXPECT_GT(crashes, 100u);
+  EXPECT_GT(counts.keys, 50u);
+  EXPECT_GT(counts.run_again, 20u);
+  EXPECT_GT(counts.answered_by_earlier_run, 20u);
 }
 
 }  // namespace

@@ -221,6 +221,19 @@ void World::AskFinalViews() {
   oracle_.CheckQuiet(views);
 }
 
+/// A key that has had its effect is that run's for ever: the oracle sees to it.
+void World::AskKeysAgain() {
+  std::size_t answers = 0;
+  const std::vector<txn::ClientKey> keys = oracle_.KeysWithEffect();
+  for (const txn::ClientKey& key : keys) {
+    coordinator()->Submit({.key = key, .timeout = seconds(1)}, [&, key](const auto& answer) {
+      oracle_.OnSubmitted(key, key.key + ".last", {}, answer);
+      ++answers;
+    });
+  }
+  RunUntil("a key is not answered", minutes(1), [&] { return answers == keys.size(); });
+}
+
 void World::CheckNewTransactionCommits() {
   SimClient client(*this, 1'000);
   client.StartLast();
@@ -234,6 +247,7 @@ Outcome World::Run() {
     RunClients();
     Quiesce();
     AskFinalViews();
+    AskKeysAgain();
     CheckNewTransactionCommits();
     oracle_.Check();
   } catch (const std::exception& problem) {

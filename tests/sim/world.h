@@ -60,6 +60,7 @@ class World {
   const SimOptions& options() const { return options_; }
   Scheduler& scheduler() { return scheduler_; }
   Random& random() { return random_; }
+  const SimClock& clock() const { return clock_; }
   Oracle& oracle() { return oracle_; }
   Trace& trace() { return trace_; }
   /// Nullptr while lockstepd is down.
@@ -78,6 +79,7 @@ class World {
   void Operate();
   void LookAfter(const coordinator::InDoubtView& view);
   void AskFinalViews();
+  void AskKeysAgain();
   void CheckNewTransactionCommits();
   /// Steps until the condition holds; a Violation with `what` if it takes too long.
   void RunUntil(const std::string& what, Duration limit, const std::function<bool()>& condition);

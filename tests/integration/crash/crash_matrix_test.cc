@@ -2,19 +2,16 @@
 // while a transaction over two real clusters commits or aborts, or while a start after a crash
 // recovers. Whatever the point, both clusters agree in the end with what lockstepd says, and
 // nothing of ours stays open on them. A failpoint that its case does not reach fails the test, and
-// so does one that has no case here.
+// so does one that has no case.
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <future>
-#include <iostream>
-#include <map>
-#include <set>
 
-#include "base/failpoint.h"
 #include "clusters.h"
+#include "crash_cases.h"
 #include "kafka_reader.h"
 #include "lockstepd.h"
 #include "wire/client.h"
@@ -23,68 +20,9 @@ namespace lockstep {
 namespace {
 
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
+using testing::CrashCase;
 
 constexpr char kTopic[] = "matrix";
-
-enum class Direction { kCommit, kAbort };
-
-/// How a failpoint is reached.
-enum class Reached {
-  kByCommit,    ///< In a transaction that commits.
-  kByAbort,     ///< In one that aborts once both clusters hold it prepared.
-  kByBoth,      ///< In either.
-  kByRecovery,  ///< At the start after a crash: decided, or undecided.
-  kByRecoveryOfCommit,
-};
-
-const std::map<std::string_view, Reached>& Cases() {
-  static const std::map<std::string_view, Reached> cases = {
-      {"coordinator.before_prepare", Reached::kByBoth},
-      {"coordinator.votes_in", Reached::kByCommit},
-      {"coordinator.decision_durable", Reached::kByCommit},
-      {"coordinator.participant_ended", Reached::kByCommit},
-      {"coordinator.before_answer", Reached::kByBoth},
-      {"coordinator.completion_durable", Reached::kByCommit},
-      {"coordinator.abort_chosen", Reached::kByAbort},
-      {"recovery.log_opened", Reached::kByRecovery},
-      {"resolver.before_end_txn", Reached::kByRecoveryOfCommit},
-      {"resolver.after_end_txn", Reached::kByRecoveryOfCommit},
-      {"resolver.concluded", Reached::kByRecoveryOfCommit},
-      {"log.before_sync", Reached::kByCommit},
-      {"log.after_sync", Reached::kByCommit},
-      {"lane.before_init", Reached::kByRecovery},
-      {"lane.after_init", Reached::kByRecovery},
-      {"lane.before_produce", Reached::kByBoth},
-      {"lane.after_flush", Reached::kByBoth},
-      {"lane.after_offsets", Reached::kByBoth},
-      {"lane.before_vote", Reached::kByBoth},
-      {"lane.before_commit", Reached::kByCommit},
-      {"lane.after_commit", Reached::kByCommit},
-      {"lane.before_abort", Reached::kByAbort},
-      {"lane.after_abort", Reached::kByAbort},
-      {"fence.before", Reached::kByRecovery},
-      {"fence.after", Reached::kByRecovery},
-  };
-  return cases;
-}
-
-bool Covers(Reached reached, Direction direction) {
-  switch (reached) {
-    case Reached::kByCommit:
-    case Reached::kByRecoveryOfCommit:
-      return direction == Direction::kCommit;
-    case Reached::kByAbort:
-      return direction == Direction::kAbort;
-    case Reached::kByBoth:
-    case Reached::kByRecovery:
-      return true;
-  }
-  std::abort();
-}
-
-bool InRecovery(Reached reached) {
-  return reached == Reached::kByRecovery || reached == Reached::kByRecoveryOfCommit;
-}
 
 struct Outcome {
   bool crashed = false;  ///< The failpoint was reached.
@@ -140,47 +78,18 @@ class CrashMatrixTest : public ::testing::Test {
     return response.outcome();
   }
 
-  /// What makes the transaction abort once it is written everywhere: b's vote is late, and NO.
-  static std::vector<std::string> With(Direction direction, std::vector<std::string> failpoints) {
-    if (direction == Direction::kAbort) {
-      failpoints.emplace_back("lane.before_vote@b=delay:200");
-      failpoints.emplace_back("lane.before_vote@b=error");
-    }
-    return failpoints;
-  }
-
-  static bool AwaitCrash(testing::Lockstepd& daemon) {
-    const auto status = daemon.AwaitEnd(20s);
-    return status && WIFSIGNALED(*status) && WTERMSIG(*status) == SIGKILL;
-  }
-
-  static Outcome RunCase(std::string_view failpoint, Reached reached, Direction direction) {
+  static Outcome RunCase(const CrashCase& crash) {
     testing::Lockstepd daemon({.clusters = {{"a", Bootstrap(0)}, {"b", Bootstrap(1)}}});
     daemon.Start();  // Once in peace: log and bindings are made.
     daemon.AwaitReady();
     daemon.Stop();
 
-    const std::string armed = std::string(failpoint) + "=crash";
     const std::string value =
-        std::string(failpoint) + (direction == Direction::kCommit ? " commit " : " abort ") +
+        ToString(crash) + " " +
         std::to_string(std::chrono::steady_clock::now().time_since_epoch().count());
     Outcome outcome;
     std::string id;
-    if (InRecovery(reached)) {
-      // A crash that leaves work: a committed and b open, or both open and nothing decided.
-      daemon.Start({direction == Direction::kCommit ? "lane.before_commit@b=crash"
-                                                    : "coordinator.votes_in=crash"});
-      daemon.AwaitReady();
-      outcome.answered = RunTxn(daemon, value, id);
-      EXPECT_TRUE(AwaitCrash(daemon));
-      daemon.Spawn({armed});
-    } else {
-      daemon.Start(With(direction, {armed}));
-      daemon.AwaitReady();
-      outcome.answered = RunTxn(daemon, value, id);
-    }
-    outcome.crashed = AwaitCrash(daemon);
-    if (!outcome.crashed) daemon.Kill();
+    outcome.crashed = CrashAt(crash, daemon, [&] { outcome.answered = RunTxn(daemon, value, id); });
 
     daemon.Start();
     daemon.AwaitReady();
@@ -214,37 +123,22 @@ void CheckOutcome(const Outcome& outcome) {
   }
 }
 
-void PrintRow(std::string_view failpoint, Direction direction, const Outcome& outcome,
-              double seconds) {
-  std::printf("%-34s %-7s %-9s a: %-8s b: %-8s %-22s %4.1f s\n", std::string(failpoint).c_str(),
-              direction == Direction::kCommit ? "commit" : "abort",
+void PrintRow(const CrashCase& crash, const Outcome& outcome, double seconds) {
+  std::printf("%-42s %-9s a: %-8s b: %-8s %-22s %4.1f s\n", ToString(crash).c_str(),
               outcome.crashed ? "crashed" : "NOT HIT", outcome.visible_on_a ? "visible" : "-",
               outcome.visible_on_b ? "visible" : "-", v1::TxnState_Name(outcome.state).c_str(),
               seconds);
   std::fflush(stdout);
 }
 
-TEST_F(CrashMatrixTest, EveryFailpointHasACase) {
-  std::set<std::string_view> known;
-  for (const FailpointInfo& info : AllFailpoints()) {
-    known.insert(info.name);
-    EXPECT_TRUE(Cases().contains(info.name)) << info.name << " has no case in this matrix";
-  }
-  for (const auto& [name, reached] : Cases()) EXPECT_TRUE(known.contains(name)) << name;
-}
-
 TEST_F(CrashMatrixTest, BothClustersAgreeWhereverItCrashes) {
-  for (const auto& [failpoint, reached] : Cases()) {
-    for (const Direction direction : {Direction::kCommit, Direction::kAbort}) {
-      if (!Covers(reached, direction)) continue;
-      SCOPED_TRACE(std::string(failpoint) +
-                   (direction == Direction::kCommit ? ", commit" : ", abort"));
-      const auto start = std::chrono::steady_clock::now();
-      const Outcome outcome = RunCase(failpoint, reached, direction);
-      PrintRow(failpoint, direction, outcome,
-               std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-      CheckOutcome(outcome);
-    }
+  for (const CrashCase& crash : testing::AllCrashCases()) {
+    SCOPED_TRACE(ToString(crash));
+    const auto start = std::chrono::steady_clock::now();
+    const Outcome outcome = RunCase(crash);
+    PrintRow(crash, outcome,
+             std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    CheckOutcome(outcome);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <csignal>
 #include <fstream>
+#include <functional>
 #include <future>
 #include <iostream>
 #include <sstream>
@@ -153,6 +154,75 @@ TEST_F(LockstepdTest, AnUndecidedTransactionIsAbortedByACrash) {
       0);
   EXPECT_THAT(testing::ReadValues(Bootstrap(0), topic), ElementsAre("next"));
   EXPECT_THAT(testing::ReadValues(Bootstrap(1), topic), ElementsAre("next"));
+}
+
+// ---- Watches
+// -------------------------------------------------------------------------------------
+
+struct Watched {
+  std::vector<v1::WatchTxnResponse> seen;
+  grpc::Status status;
+};
+
+/// Follows a transaction until the server ends the stream; `each` is called between two messages.
+Watched Watch(Lockstepd& daemon, const std::string& id, const std::string& resume_token,
+              const std::function<void(const v1::WatchTxnResponse&)>& each) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + 60s);
+  v1::WatchTxnRequest request;
+  request.set_txn_id(id);
+  request.set_resume_token(resume_token);
+  const auto stream = daemon.coordinator().WatchTxn(&context, request);
+  Watched watched;
+  for (v1::WatchTxnResponse response; stream->Read(&response);) {
+    watched.seen.push_back(response);
+    each(response);
+  }
+  watched.status = stream->Finish();
+  return watched;
+}
+
+TEST_F(LockstepdTest, AWatchGoesOnAfterACrashWithASnapshot) {
+  const std::string topic = NewTopic();
+  Lockstepd daemon(BothClusters());
+  StartReady(daemon, {"lane.before_commit@b=crash"});
+  testing::TestTxn undecided(daemon.coordinator());
+  ASSERT_TRUE(undecided.Produce("a", topic, "undecided").ok());
+  testing::TestTxn decided(daemon.coordinator());
+  ASSERT_TRUE(decided.Produce("a", topic, "decided").ok());
+  ASSERT_TRUE(decided.Produce("b", topic, "decided").ok());
+  std::future<grpc::Status> commit;
+  v1::CommitResponse committed;
+  const Watched before = Watch(daemon, decided.id(), "", [&](const auto& response) {
+    if (!response.snapshot()) return;
+    commit = std::async(std::launch::async, [&] { return decided.Commit(&committed); });
+  });
+  EXPECT_EQ(before.status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(commit.get().error_code(), grpc::StatusCode::UNAVAILABLE);
+  ASSERT_GE(before.seen.size(), 2u);
+  ASSERT_TRUE(daemon.AwaitEnd(20s).has_value());
+
+  daemon.Start();
+  const Watched after =
+      Watch(daemon, decided.id(), before.seen.back().resume_token(), [](const auto&) {});
+  ASSERT_TRUE(after.status.ok()) << after.status.error_message();
+  std::uint64_t revision = 0;
+  for (const v1::WatchTxnResponse& response : after.seen) {
+    EXPECT_EQ(response.snapshot(), revision == 0);
+    EXPECT_GT(response.revision(), revision);
+    revision = response.revision();
+  }
+  ASSERT_FALSE(after.seen.empty());
+  EXPECT_EQ(after.seen.back().txn().state(), v1::TXN_STATE_COMMITTED);
+  const Watched aborted =
+      Watch(daemon, undecided.id(), before.seen.back().resume_token(), [](const auto&) {});
+  ASSERT_TRUE(aborted.status.ok()) << aborted.status.error_message();
+  ASSERT_EQ(aborted.seen.size(), 1u);
+  EXPECT_TRUE(aborted.seen[0].snapshot());
+  EXPECT_EQ(aborted.seen[0].txn().state(), v1::TXN_STATE_ABORTED);
+  // Who has seen the end in this start is not told again.
+  EXPECT_TRUE(Watch(daemon, decided.id(), after.seen.back().resume_token(), [](const auto&) {
+              }).seen.empty());
 }
 
 // ---- The end of the process

@@ -63,6 +63,21 @@ TEST(Keys, NoKeyIsTakenForAnother) {
   EXPECT_EQ(ParseBatchValue("123456789"), std::nullopt);
 }
 
+// Format 1, for good: see RecordCodec.GoldenBytes.
+TEST(Keys, GoldenBytes) {
+  using std::string_literals::operator""s;
+  const BatchId batch(0x0102);
+  EXPECT_EQ(Decision(batch), "d\0\0\0\0\0\0\1\2"s);
+  EXPECT_EQ(Acknowledgement(batch), "d\0\0\0\0\0\0\1\2a"s);
+  EXPECT_EQ(Completion(batch, 3), "d\0\0\0\0\0\0\1\2c\0\0\0\3"s);
+  EXPECT_EQ(Order(batch, 3), "d\0\0\0\0\0\0\1\2o\0\0\0\3"s);
+  EXPECT_EQ(Open(batch), "o\0\0\0\0\0\0\1\2"s);
+  EXPECT_EQ(Txn(GlobalTxnId("id")), "tid");
+  EXPECT_EQ(ClientKey("order-4711"), "eorder-4711");
+  EXPECT_EQ(BatchValue(batch), "\0\0\0\0\0\0\1\2"s);
+  EXPECT_EQ(Binding(ClusterName("east")), "keast");
+}
+
 TEST(Keys, ErrorsCanNameEachKey) {
   EXPECT_EQ(Describe(Decision(BatchId(7))), "decision of batch 7");
   EXPECT_EQ(Describe(Order(BatchId(7), 1)), "order about participant 1 of batch 7");
@@ -71,6 +86,7 @@ TEST(Keys, ErrorsCanNameEachKey) {
   EXPECT_EQ(Describe(Open(BatchId(7))), "open mark of batch 7");
   EXPECT_EQ(Describe(Binding(ClusterName("a"))), "binding of cluster 'a'");
   EXPECT_EQ(Describe(Txn(GlobalTxnId("x"))), "index entry of transaction 'x'");
+  EXPECT_EQ(Describe(ClientKey("x")), "index entry of client key 'x'");
   EXPECT_EQ(Describe(kIdentity), "the log's identity");
   EXPECT_EQ(Describe(""), "unknown key of 0 bytes");
   EXPECT_EQ(Describe("zz"), "unknown key of 2 bytes");

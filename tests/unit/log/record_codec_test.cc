@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <string>
+#include <string_view>
 
 #include "lockstep/v1/log.pb.h"
 #include "log_test_support.h"
@@ -108,18 +110,31 @@ TEST(RecordCodec, TheSmallRecordsComeBack) {
   }
 }
 
-// The bytes of format 1, for good: a change that breaks this breaks every log there is.
-TEST(RecordCodec, GoldenBytes) {
-  const std::string hex =
-      "0801124f08071080d095ffbc311a0574786e2d37223d0a026330120b6b61666b612d6f662d63301a076c616e"
-      "652d633020a01f2803300138fbd095ffbc31420a0a066f7264657273184648a0c7ccffbc315001";
-  std::string found;
-  for (const char c : Encode(DecisionOf(7, 1, 1'700'000'000'000))) {
-    constexpr std::string_view kHex = "0123456789abcdef";
-    found.push_back(kHex[static_cast<unsigned char>(c) >> 4]);
-    found.push_back(kHex[static_cast<unsigned char>(c) & 0xf]);
+std::string Hex(std::string_view bytes) {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  std::string hex;
+  for (const char c : bytes) {
+    hex.push_back(kHex[static_cast<unsigned char>(c) >> 4]);
+    hex.push_back(kHex[static_cast<unsigned char>(c) & 0xf]);
   }
-  EXPECT_EQ(found, hex);
+  return hex;
+}
+
+// The bytes of format 1, for good: a change that breaks these breaks every log there is.
+TEST(RecordCodec, GoldenBytes) {
+  EXPECT_EQ(Hex(Encode(DecisionOf(7, 1, 1'700'000'000'000))),
+            "0801124f08071080d095ffbc311a0574786e2d37223d0a026330120b6b61666b612d6f662d63301a076c61"
+            "6e652d633020a01f2803300138fbd095ffbc31420a0a066f7264657273184648a0c7ccffbc315001");
+}
+
+TEST(RecordCodec, GoldenBytesOfADecisionWithAKey) {
+  txn::Decision decision = DecisionOf(7, 0, 1'700'000'000'000);
+  decision.members = {GlobalTxnId("txn-7"), GlobalTxnId("txn-8")};
+  decision.keys = {{1, {"order-4711", WallTime{1'699'999'999'999}, std::string(32, '\xd1')}}};
+  EXPECT_EQ(Hex(Encode(decision)),
+            "0801125008071080d095ffbc311a0574786e2d371a0574786e2d38"
+            "32370801120a6f726465722d3437313118ffcf95ffbc312220"
+            "d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1");
 }
 
 TEST(RecordCodec, EveryTruncationIsNoticed) {
