@@ -51,9 +51,13 @@ struct ListCall {
 };
 Result<ListCall> ParseList(const v1::ListTxnsRequest& request);
 
-/// The revision that a watcher saw last; 0: none of this start's.
-Result<std::uint64_t> ParseResumeToken(const std::string& token, Incarnation incarnation);
-std::string ResumeToken(Incarnation incarnation, std::uint64_t revision);
+/// What a watcher saw last.
+struct SeenRevision {
+  std::uint64_t revision = 0;  ///< 0: none of this start's.
+  bool final = false;          ///< It was the last one.
+};
+Result<SeenRevision> ParseResumeToken(const std::string& token, Incarnation incarnation);
+std::string ResumeToken(Incarnation incarnation, SeenRevision seen);
 
 /// Fills the response, with positions where they are wanted. kInternal for a state that is no
 /// outcome.

@@ -18,6 +18,7 @@ using google::protobuf::util::TimeUtil;
 constexpr std::size_t kMaxLabelBytes = 256;
 constexpr std::size_t kMaxIdBytes = 256;
 constexpr int kMaxPage = 1000;
+constexpr std::string_view kFinalMark = "f";                // At the end of a resume token.
 constexpr std::int64_t kYear9999Seconds = 253'402'300'799;  // Protobuf's last second.
 
 Error Invalid(const std::string& field, const std::string& problem) {
@@ -349,23 +350,26 @@ Result<ListCall> ParseList(const v1::ListTxnsRequest& request) {
   return call;
 }
 
-Result<std::uint64_t> ParseResumeToken(const std::string& token, Incarnation incarnation) {
-  if (token.empty()) return std::uint64_t{0};
+Result<SeenRevision> ParseResumeToken(const std::string& token, Incarnation incarnation) {
+  if (token.empty()) return SeenRevision{};
   std::uint64_t start = 0;
-  std::uint64_t revision = 0;
+  SeenRevision seen;
   const char* const end = token.data() + token.size();
   const auto [dash, bad_start] = std::from_chars(token.data(), end, start);
   if (bad_start == std::errc() && dash != end && *dash == '-') {
-    const auto [rest, bad_revision] = std::from_chars(dash + 1, end, revision);
-    if (bad_revision == std::errc() && rest == end) {
-      return start == incarnation.get() ? revision : 0;
+    const auto [rest, bad_revision] = std::from_chars(dash + 1, end, seen.revision);
+    seen.final = std::string_view(rest, end) == kFinalMark;
+    if (bad_revision == std::errc() && (rest == end || seen.final)) {
+      return start == incarnation.get() ? seen : SeenRevision{};
     }
   }
   return Invalid("resume_token", "is none that this server gave");
 }
 
-std::string ResumeToken(Incarnation incarnation, std::uint64_t revision) {
-  return std::to_string(incarnation.get()) + "-" + std::to_string(revision);
+std::string ResumeToken(Incarnation incarnation, SeenRevision seen) {
+  std::string token = std::to_string(incarnation.get()) + "-" + std::to_string(seen.revision);
+  if (seen.final) token += kFinalMark;
+  return token;
 }
 
 }  // namespace lockstep::server

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "server/convert.h"
-
 namespace lockstep::server {
 
 WatchStream::WatchStream(Api& api, const v1::WatchTxnRequest& request)
@@ -29,9 +27,9 @@ void WatchStream::Await() {
   const coordinator::WatchId watch = watch_;
   // Once the wait is under way, this may be gone at any time.
   coordinator::Coordinator& coordinator = api_.coordinator;
-  coordinator.AwaitChange(watch_, id_, seen_, [this](const Result<coordinator::TxnChange>& change) {
-    OnChange(change);
-  });
+  coordinator.AwaitChange(
+      watch_, id_, seen_.revision,
+      [this](const Result<coordinator::TxnChange>& change) { OnChange(change); });
   // If OnCancel came before that wait, it found nothing to end.
   if (*cancelled) coordinator.CancelWatch(watch);
 }
@@ -46,13 +44,13 @@ void WatchStream::OnChange(const Result<coordinator::TxnChange>& change) {
   if (!change) return Refuse(change.error());
   const coordinator::TxnView& view = change->view;
   final_ = change->final;
-  // The client had seen the end before.
-  if (final_ && view.revision == seen_) return Finish(grpc::Status::OK);
+  // What is read from the log has no revision of its own: only the token tells that it was seen.
+  if (final_ && seen_.final) return Finish(grpc::Status::OK);
   *response_.mutable_txn() = ToProto(view);
   response_.set_revision(view.revision);
   response_.set_snapshot(std::exchange(first_, false) && !change->waited);
-  response_.set_resume_token(ResumeToken(api_.log.recovered().incarnation, view.revision));
-  seen_ = view.revision;
+  seen_ = {view.revision, final_};
+  response_.set_resume_token(ResumeToken(api_.log.recovered().incarnation, seen_));
   StartWrite(&response_);
 }
 

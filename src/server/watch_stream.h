@@ -10,6 +10,7 @@
 
 #include "server/api.h"
 #include "server/call.h"
+#include "server/convert.h"
 
 namespace lockstep::server {
 
@@ -35,7 +36,7 @@ class WatchStream final : public grpc::ServerWriteReactor<v1::WatchTxnResponse> 
   GlobalTxnId id_;
   const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
   // One step at a time: a write and a wait never overlap.
-  std::uint64_t seen_ = 0;  // The revision written last, or that the client knows; 0: none.
+  SeenRevision seen_;  // Written last, or known to the client.
   bool first_ = true;
   bool final_ = false;
   v1::WatchTxnResponse response_;

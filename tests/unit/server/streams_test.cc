@@ -135,6 +135,35 @@ TEST_F(StreamsTest, AWatchIsResumedAndGivenUp) {
   ExpectError(watch->Finish(), grpc::UNAVAILABLE, "UNAVAILABLE");
 }
 
+// What is not known any more but by its id has no revisions: only who saw the end is told nothing.
+TEST_F(StreamsTest, AResumedWatchTellsAnEndThatWasNotSeen) {
+  Serve();
+  const std::string known = Begin();
+  v1::WatchTxnRequest request;
+  request.set_txn_id(known.substr(0, known.rfind('-')) + "-ffff");
+  v1::WatchTxnResponse seen;
+  {
+    grpc::ClientContext context;
+    const auto watch = coordinator_->WatchTxn(&context, request);
+    ASSERT_TRUE(watch->Read(&seen));
+    EXPECT_EQ(seen.txn().state(), v1::TXN_STATE_ABORTED);
+    EXPECT_TRUE(watch->Finish().ok());
+  }
+  const std::string final_token = seen.resume_token();
+  request.set_resume_token("1-" + std::to_string(seen.revision()));
+  {
+    grpc::ClientContext context;
+    const auto watch = coordinator_->WatchTxn(&context, request);
+    ASSERT_TRUE(watch->Read(&seen));
+    EXPECT_EQ(seen.txn().state(), v1::TXN_STATE_ABORTED);
+  }
+  request.set_resume_token(final_token);
+  grpc::ClientContext context;
+  const auto nothing = coordinator_->WatchTxn(&context, request);
+  EXPECT_FALSE(nothing->Read(&seen));
+  EXPECT_TRUE(nothing->Finish().ok());
+}
+
 TEST_F(StreamsTest, AWatchOfNothingIsRefused) {
   Serve();
   const auto refused = [&](const std::string& id, const std::string& token) {
