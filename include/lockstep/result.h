@@ -28,6 +28,7 @@ enum class Code {
   kDeadlineExceeded,  ///< The call's timeout passed.
   kPermissionDenied,
   kUnsupported,  ///< This server does not do it.
+  kCorrupt,      ///< The server found its data damaged.
   kInternal,     ///< A defect, here or there.
 };
 /// "WRONG_STATE".

@@ -29,6 +29,8 @@ Code CodeOf(grpc::StatusCode status) {
       return Code::kPermissionDenied;
     case grpc::UNIMPLEMENTED:
       return Code::kUnsupported;
+    case grpc::DATA_LOSS:
+      return Code::kCorrupt;
     default:
       return Code::kInternal;
   }

@@ -23,6 +23,8 @@ std::string_view CodeName(Code code) {
       return "PERMISSION_DENIED";
     case Code::kUnsupported:
       return "UNSUPPORTED";
+    case Code::kCorrupt:
+      return "CORRUPT";
     case Code::kInternal:
       return "INTERNAL";
   }

@@ -107,7 +107,7 @@ TEST_F(BackupTest, WhatIsTornLeavesNoFile) {
   log_.SetBackup({bytes.substr(0, 30), MakeError(Code::kCorrupt, "a block is damaged")});
   ran = Backup(folder_ / "b");
   EXPECT_EQ(ran.exit_code, 1);
-  EXPECT_THAT(ran.err, HasSubstr("DATA_LOSS (CORRUPT): a block is damaged"));
+  EXPECT_THAT(ran.err, HasSubstr("CORRUPT: a block is damaged"));
   log_.SetBackup({bytes.substr(0, 30), std::string("nonsense, and much of it, for a frame")});
   ran = Backup(folder_ / "b");
   EXPECT_EQ(ran.exit_code, 1);

@@ -140,7 +140,8 @@ TEST_F(StreamsTest, AResumedWatchTellsAnEndThatWasNotSeen) {
   Serve();
   const std::string known = Begin();
   v1::WatchTxnRequest request;
-  request.set_txn_id(known.substr(0, known.rfind('-')) + "-ffff");
+  const std::size_t start = known.find('-') + 1;  // Of an earlier start, which decided nothing.
+  request.set_txn_id(known.substr(0, start) + "1" + known.substr(known.find('-', start)));
   v1::WatchTxnResponse seen;
   {
     grpc::ClientContext context;
@@ -150,7 +151,7 @@ TEST_F(StreamsTest, AResumedWatchTellsAnEndThatWasNotSeen) {
     EXPECT_TRUE(watch->Finish().ok());
   }
   const std::string final_token = seen.resume_token();
-  request.set_resume_token("1-" + std::to_string(seen.revision()));
+  request.set_resume_token("3-" + std::to_string(seen.revision()));
   {
     grpc::ClientContext context;
     const auto watch = coordinator_->WatchTxn(&context, request);

@@ -287,8 +287,11 @@ TEST_F(ClientTest, WhatTheLastAnswerLeavesOpenIsTheEffect) {
     const auto answer = StartEndTxn(*client, CommitOf("x"), kShort).Get();
     ASSERT_FALSE(answer.ok());
     EXPECT_EQ(answer.error().code, Code::kDeadlineExceeded);
-    EXPECT_EQ(answer.error().effect, effect) << Name(code);
-    EXPECT_NE(answer.error().message.find(Name(code)), std::string::npos);
+    const std::string& message = answer.error().message;
+    EXPECT_NE(message.find(Name(code)), std::string::npos) << message;
+    // The deadline may have fallen into an attempt, whose effect is then open.
+    const bool answered = message.find("no answer to EndTxn") == std::string::npos;
+    EXPECT_EQ(answer.error().effect, answered ? effect : Effect::kUnknown) << message;
   }
 }
 
