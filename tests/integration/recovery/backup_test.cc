@@ -8,11 +8,10 @@
 #include <chrono>
 #include <filesystem>
 #include <mutex>
-#include <sstream>
 #include <thread>
 
-#include "cli/lockstepctl.h"
 #include "clusters.h"
+#include "ctl.h"
 #include "kafka_reader.h"
 #include "lockstepd.h"
 
@@ -27,24 +26,10 @@ using ::testing::UnorderedElementsAreArray;
 
 class BackupTest : public ::testing::Test {
  protected:
-  struct Ran {
-    int exit_code = -1;
-    std::string out;
-    std::string err;
-  };
-  static Ran Ctl(std::vector<std::string> words) {
-    words.insert(words.begin(), "lockstepctl");
-    std::vector<const char*> argv;
-    for (const auto& word : words) argv.push_back(word.c_str());
-    std::istringstream in;
-    std::ostringstream out;
-    std::ostringstream err;
-    const int code = cli::RunLockstepctl(static_cast<int>(argv.size()), argv.data(), in, out, err);
-    return {code, out.str(), err.str()};
-  }
+  using Ran = testing::CtlRan;
   static Ran Ctl(const Lockstepd& daemon, std::vector<std::string> words) {
     words.insert(words.begin(), {"--server", daemon.address()});
-    return Ctl(std::move(words));
+    return testing::RunCtl(std::move(words));
   }
   static int Commit(const Lockstepd& daemon, const std::string& value) {
     return Ctl(daemon, {"txn", "--record", "a:orders=" + value, "--record", "b:orders=" + value})
@@ -60,7 +45,7 @@ class BackupTest : public ::testing::Test {
   /// A server, not started yet, whose folder is made of the backup.
   std::unique_ptr<Lockstepd> Restored(const std::string& file) {
     auto daemon = std::make_unique<Lockstepd>(options_);
-    const Ran ran = Ctl({"restore", file, daemon->data_dir()});
+    const Ran ran = testing::RunCtl({"restore", file, daemon->data_dir()});
     EXPECT_EQ(ran.exit_code, 0) << ran.err;
     return daemon;
   }

@@ -14,8 +14,8 @@
 #include <iostream>
 #include <sstream>
 
-#include "cli/lockstepctl.h"
 #include "clusters.h"
+#include "ctl.h"
 #include "kafka_reader.h"
 #include "lockstepd.h"
 
@@ -55,20 +55,10 @@ class LockstepdTest : public ::testing::Test {
     daemon.AwaitReady();
   }
 
-  struct Ran {
-    int exit_code = -1;
-    std::string out;
-    std::string err;
-  };
+  using Ran = testing::CtlRan;
   static Ran Ctl(const Lockstepd& daemon, std::vector<std::string> words) {
-    words.insert(words.begin(), {"lockstepctl", "--server", daemon.address()});
-    std::vector<const char*> argv;
-    for (const auto& word : words) argv.push_back(word.c_str());
-    std::istringstream in;
-    std::ostringstream out;
-    std::ostringstream err;
-    const int code = cli::RunLockstepctl(static_cast<int>(argv.size()), argv.data(), in, out, err);
-    return {code, out.str(), err.str()};
+    words.insert(words.begin(), {"--server", daemon.address()});
+    return testing::RunCtl(std::move(words));
   }
 
   /// lockstepd itself, until it ends by itself.

@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "api_fixture.h"
-#include "cli/lockstepctl.h"
 #include "coordinator/txn_id.h"
+#include "ctl.h"
 #include "log/backup_codec.h"
 
 namespace lockstep::server {
@@ -15,8 +15,8 @@ namespace {
 
 namespace stdfs = std::filesystem;
 
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 /// A whole backup, as the log of a server would give it.
 std::string BackupBytes() {
@@ -37,20 +37,10 @@ class BackupTest : public ApiFixture {
   }
   ~BackupTest() override { stdfs::remove_all(folder_); }
 
-  struct Ran {
-    int exit_code = -1;
-    std::string out;
-    std::string err;
-  };
+  using Ran = lockstep::testing::CtlRan;
   Ran Backup(const stdfs::path& target) {
-    const std::string server = "127.0.0.1:" + std::to_string(daemon_->port());
-    const char* const argv[] = {"lockstepctl", "--server", server.c_str(), "backup",
-                                target.c_str()};
-    std::istringstream in;
-    std::ostringstream out;
-    std::ostringstream err;
-    const int code = cli::RunLockstepctl(5, argv, in, out, err);
-    return {code, out.str(), err.str()};
+    return lockstep::testing::RunCtl(
+        {"--server", "127.0.0.1:" + std::to_string(daemon_->port()), "backup", target});
   }
   std::vector<std::string> Files() const {
     std::vector<std::string> names;
@@ -76,14 +66,14 @@ TEST_F(BackupTest, TheFileIsThereOnceItIsWhole) {
   EXPECT_EQ(ran.exit_code, 0) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("log 0123456789abcdef, start 3"));
   EXPECT_EQ(Read(folder_ / "b"), bytes);
-  EXPECT_THAT(Files(), testing::ElementsAre("b"));
+  EXPECT_THAT(Files(), ::testing::ElementsAre("b"));
 
   // Into a folder: under a name that tells what it is.
   EXPECT_EQ(Backup(folder_).exit_code, 0);
   const std::string name = "lockstep-0123456789abcdef-20231114T221320Z.backup";
   EXPECT_EQ(Read(folder_ / name), bytes);
   EXPECT_EQ(Backup(folder_).exit_code, 1) << "it is not overwritten";
-  EXPECT_THAT(Files(), testing::UnorderedElementsAre("b", name));
+  EXPECT_THAT(Files(), ::testing::UnorderedElementsAre("b", name));
 }
 
 TEST_F(BackupTest, AFileIsNotOverwritten) {

@@ -6,35 +6,21 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <vector>
 
 #include "api_fixture.h"
 #include "cli/record_spec.h"
 #include "cli/render.h"
+#include "ctl.h"
 
 namespace lockstep::server {
 namespace {
 
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
-struct Ran {
-  int exit_code = -1;
-  std::string out;
-  std::string err;
-};
-
-Ran RunCtl(std::vector<std::string> words, const std::string& input = "") {
-  words.insert(words.begin(), "lockstepctl");
-  std::vector<const char*> argv;
-  for (const auto& word : words) argv.push_back(word.c_str());
-  std::istringstream in(input);
-  std::ostringstream out;
-  std::ostringstream err;
-  const int code = cli::RunLockstepctl(static_cast<int>(argv.size()), argv.data(), in, out, err);
-  return {code, out.str(), err.str()};
-}
+using Ran = lockstep::testing::CtlRan;
+using lockstep::testing::RunCtl;
 
 /// Against the server of this test.
 class LockstepctlTest : public ApiFixture {
