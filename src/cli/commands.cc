@@ -30,6 +30,11 @@ int Commands::Failed(const CallError& error) {
   return kExitFailed;
 }
 
+int Commands::FailedChange(const CallError& error) {
+  Failed(error);
+  return error.effect == client::Effect::kUnknown ? kExitUnknown : kExitFailed;
+}
+
 int Commands::WrongUsage(const std::string& message) {
   err_ << "lockstepctl: " << message << "\n";
   return kExitFailed;
@@ -146,8 +151,7 @@ int Commands::Abort(const std::string& txn_id) {
   request.set_txn_id(txn_id);
   v1::AbortResponse response;
   if (auto error = client_.Repeat(&TransactionStub::Abort, request, response)) {
-    Failed(*error);
-    return error->effect == client::Effect::kUnknown ? kExitUnknown : kExitFailed;
+    return FailedChange(*error);
   }
   out_ << (json_ ? ToJson(response) + "\n" : Render(txn_id, response));
   return response.outcome() == v1::OUTCOME_ABORTED ? kExitOk : kExitTooLate;

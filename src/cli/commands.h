@@ -116,6 +116,8 @@ class Commands {
 
  private:
   int Failed(const CallError& error);
+  /// Of a call that changes something: kExitUnknown if it may have.
+  int FailedChange(const CallError& error);
   int WrongUsage(const std::string& message);
   /// Begins, and leaves the id in `txn_id`.
   std::optional<int> BeginTxn(const BeginOptions& options, v1::BeginGlobalTxnResponse& response);

@@ -47,8 +47,7 @@ int Commands::Resolve(const ResolveOptions& options) {
   request.set_why(options.why);
   v1::ResolveTxnResponse response;
   if (auto error = client_.Call(&AdminStub::ResolveTxn, request, response)) {
-    Failed(*error);
-    return error->effect == client::Effect::kUnknown ? kExitUnknown : kExitFailed;
+    return FailedChange(*error);
   }
   // Obeyed within a moment, unless a broker has to be asked and does not answer.
   v1::GetTxnRequest again;
@@ -106,8 +105,7 @@ int Commands::EndOrphan(const EndOrphanOptions& options) {
   request.set_why(options.why);
   v1::EndOrphanResponse response;
   if (auto error = client_.Call(&AdminStub::EndOrphan, request, response)) {
-    Failed(*error);
-    return error->effect == client::Effect::kUnknown ? kExitUnknown : kExitFailed;
+    return FailedChange(*error);
   }
   out_ << (json_ ? ToJson(response) : options.transactional_id + " " + response.kafka_state())
        << "\n";
