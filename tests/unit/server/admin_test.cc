@@ -302,8 +302,7 @@ TEST_F(AdminTest, StoppingAnswersACommitThatStillWaits) {
   while (ListInDoubt().in_doubt().empty()) {
   }
   daemon_->Drain([] { ADD_FAILURE() << "drained, although a cluster is down"; });
-  daemon_->Stop(std::chrono::seconds(5));
-  stopped_ = true;
+  StopServer(std::chrono::seconds(5));
   client.join();
   ASSERT_TRUE(status.ok()) << status.error_message();
   EXPECT_EQ(response.outcome(), v1::OUTCOME_COMMITTING);

@@ -47,8 +47,9 @@ class ApiFixture : public testing::Test {
     StartServer();
     ASSERT_TRUE(daemon_->Serve().ok());
   }
-  void StopServer() {
-    if (daemon_ != nullptr && !std::exchange(stopped_, true)) daemon_->Stop(Duration::zero());
+  /// Without a grace, what is being answered may be cut off.
+  void StopServer(Duration grace = Duration::zero()) {
+    if (daemon_ != nullptr && !std::exchange(stopped_, true)) daemon_->Stop(grace);
   }
 
   template <typename Stub, typename Request, typename Response>

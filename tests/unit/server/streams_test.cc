@@ -129,7 +129,7 @@ TEST_F(StreamsTest, AWatchIsResumedAndGivenUp) {
   ASSERT_TRUE(Produce(id, "east", 0).ok());
   ASSERT_TRUE(watch->Read(&seen));
   EXPECT_EQ(seen.txn().next_sequence(), 1U);
-  StopServer();
+  StopServer(std::chrono::seconds(5));
   while (watch->Read(&seen)) {
   }
   ExpectError(watch->Finish(), grpc::UNAVAILABLE, "UNAVAILABLE");
