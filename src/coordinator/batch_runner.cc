@@ -7,30 +7,40 @@
 namespace lockstep::coordinator {
 namespace {
 
-std::vector<ClusterName> NamesOf(const std::vector<Cluster*>& clusters) {
-  std::vector<ClusterName> names;
-  for (const Cluster* cluster : clusters) names.push_back(cluster->name());
-  return names;
+std::vector<txn::NewParticipant> ParticipantsOf(const std::vector<BatchRunner::Branch>& branches) {
+  std::vector<txn::NewParticipant> participants;
+  for (const BatchRunner::Branch& branch : branches) {
+    participants.push_back({branch.cluster->name(), branch.enlisted != nullptr});
+  }
+  return participants;
 }
 
 }  // namespace
 
 BatchRunner::BatchRunner(Ports ports, BatchId id, std::vector<GlobalTxnId> members,
-                         std::vector<txn::MemberKey> keys, const std::vector<Cluster*>& clusters)
+                         std::vector<txn::MemberKey> keys, std::vector<Branch> branches)
     : ports_(ports),
-      batch_(txn::NewBatch(id, NamesOf(clusters))),
+      batch_(txn::NewBatch(id, ParticipantsOf(branches))),
       members_(std::move(members)),
-      keys_(std::move(keys)),
-      clusters_(clusters) {}
+      keys_(std::move(keys)) {
+  for (Branch& branch : branches) {
+    clusters_.push_back(branch.cluster);
+    work_.push_back(std::move(branch.work));
+    participants_.push_back(std::move(branch.enlisted));
+    if (participants_.back() == nullptr) participants_.back() = branch.cluster->NewParticipant();
+  }
+}
 
-BatchRunner::BatchRunner(Ports ports, const txn::Decision& decision,
-                         const std::vector<Cluster*>& clusters)
+BatchRunner::BatchRunner(Ports ports, const txn::Decision& decision, std::vector<Branch> branches)
     : ports_(ports),
       batch_(txn::RecoveredBatch(decision)),
       members_(decision.members),
-      clusters_(clusters),
-      participants_(decision.participants.size()),
+      recovered_(true),
       decided_at_(decision.decided_at) {
+  for (Branch& branch : branches) {
+    clusters_.push_back(branch.cluster);
+    participants_.push_back(std::move(branch.enlisted));
+  }
   for (std::size_t i = 0; i < decision.participants.size(); ++i) {
     if (const auto& order = decision.participants[i].order) orders_[i] = *order;
   }
@@ -47,15 +57,12 @@ Callback<Args...> BatchRunner::OnExecutor(
       };
 }
 
-void BatchRunner::Prepare(std::vector<txn::BranchWork> work, MonoTime give_up) {
+void BatchRunner::Prepare(MonoTime give_up) {
   PassFailpoint(Failpoint::kBeforePrepare);
   if (batch_.participants.empty()) return Run(txn::StoreDecision{});
-  for (std::size_t i = 0; i < clusters_.size(); ++i) {
-    participants_.push_back(clusters_[i]->NewParticipant());
-  }
-  for (std::size_t i = 0; i < clusters_.size(); ++i) {
+  for (std::size_t i = 0; i < participants_.size(); ++i) {
     participants_[i]->Prepare(
-        std::move(work[i]), give_up, OnExecutor<txn::Vote>([i](BatchRunner& self, txn::Vote vote) {
+        std::move(work_[i]), give_up, OnExecutor<txn::Vote>([i](BatchRunner& self, txn::Vote vote) {
           self.Feed(txn::VoteArrived{i, std::move(vote), self.ports_.clock.Now(),
                                      self.ports_.deadline_margin});
         }));
@@ -135,12 +142,14 @@ void BatchRunner::Run(const txn::EndParticipant& effect) {
   const std::size_t i = effect.participant;
   if (effect.direction == txn::Direction::kAbort) {
     PassFailpoint(Failpoint::kAbortChosen, clusters_[i]->name().get());
-    participants_[i]->Abort(OnExecutor<>([i](BatchRunner& self) {
-      self.Feed(txn::ParticipantEnded{i, txn::ParticipantOutcome::kAborted});
+    participants_[i]->Abort(OnExecutor<bool>([i](BatchRunner& self, bool reinit_required) {
+      self.Feed(txn::ParticipantEnded{.participant = i,
+                                      .outcome = txn::ParticipantOutcome::kAborted,
+                                      .reinit_required = reinit_required});
     }));
     return;
   }
-  if (participants_[i] == nullptr) return Resolve(i, Resolver::Known::kNothing);
+  if (recovered_) return Resolve(i, Resolver::Known::kNothing);
   participants_[i]->Commit(OnExecutor<Status>([i](BatchRunner& self, Status status) {
     self.Resolve(i, status.ok() ? Resolver::Known::kBrokerCommitted : Resolver::Known::kNothing);
   }));
@@ -149,12 +158,15 @@ void BatchRunner::Run(const txn::EndParticipant& effect) {
 void BatchRunner::Resolve(std::size_t participant, Resolver::Known known) {
   auto resolver = std::make_shared<Resolver>(
       ports_.executor, *clusters_[participant], *batch_.participants[participant].prepared,
-      [weak = weak_from_this(), participant](txn::ParticipantOutcome outcome) {
+      [weak = weak_from_this(), participant, known](txn::ParticipantOutcome outcome) {
         const auto self = weak.lock();
         if (self == nullptr) return;
         PassFailpoint(Failpoint::kParticipantEnded, self->clusters_[participant]->name().get());
         const bool declared = self->resolvers_.at(participant)->resolution().declared;
-        self->Feed(txn::ParticipantEnded{participant, outcome, declared});
+        // An EndTxn of ours was not answered, or a dead process may have sent one.
+        const bool uncertain =
+            self->batch_.participants[participant].enlisted && known == Resolver::Known::kNothing;
+        self->Feed(txn::ParticipantEnded{participant, outcome, declared, uncertain});
       });
   resolvers_[participant] = resolver;
   const txn::OperatorOrder* given = order(participant);
@@ -163,14 +175,13 @@ void BatchRunner::Resolve(std::size_t participant, Resolver::Known known) {
 
 void BatchRunner::Run(const txn::StoreCompletion& effect) {
   const std::size_t i = effect.participant;
-  ports_.log.StoreCompletion(Completion{batch_.id, txn::IndexInDecision(batch_, i), effect.outcome},
-                             OnExecutor<Status>([i](BatchRunner& self, Status status) {
-                               if (!status.ok())
-                                 return self.ports_.listener.OnLogFailed(status.error());
-                               PassFailpoint(Failpoint::kCompletionDurable,
-                                             self.clusters_[i]->name().get());
-                               self.Feed(txn::CompletionStored{i});
-                             }));
+  ports_.log.StoreCompletion(
+      Completion{batch_.id, txn::IndexInDecision(batch_, i), effect.outcome}, effect.urgent,
+      OnExecutor<Status>([i](BatchRunner& self, Status status) {
+        if (!status.ok()) return self.ports_.listener.OnLogFailed(status.error());
+        PassFailpoint(Failpoint::kCompletionDurable, self.clusters_[i]->name().get());
+        self.Feed(txn::CompletionStored{i});
+      }));
 }
 
 void BatchRunner::Run(const txn::ReleaseParticipant& effect) {

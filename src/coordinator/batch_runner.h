@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "coordinator/enlisted_participant.h"
 #include "coordinator/ports.h"
 #include "coordinator/resolver.h"
 #include "txn/batch.h"
@@ -37,14 +38,21 @@ class BatchRunner : public std::enable_shared_from_this<BatchRunner> {
     Duration deadline_margin{};
   };
 
+  /// One participant to be.
+  struct Branch {
+    Cluster* cluster = nullptr;
+    txn::BranchWork work;
+    std::unique_ptr<EnlistedParticipant> enlisted;  ///< Null: managed.
+  };
+
   /// A new batch.
   BatchRunner(Ports ports, BatchId id, std::vector<GlobalTxnId> members,
-              std::vector<txn::MemberKey> keys, const std::vector<Cluster*>& clusters);
-  /// A decision found by recovery; `clusters` holds one per decided participant.
-  BatchRunner(Ports ports, const txn::Decision& decision, const std::vector<Cluster*>& clusters);
+              std::vector<txn::MemberKey> keys, std::vector<Branch> branches);
+  /// A decision found by recovery; `branches` holds one per decided participant, without work.
+  BatchRunner(Ports ports, const txn::Decision& decision, std::vector<Branch> branches);
 
-  /// Asks every cluster to prepare; `work[i]` belongs to the i-th cluster.
-  void Prepare(std::vector<txn::BranchWork> work, MonoTime give_up);
+  /// Asks every participant to prepare. At most once, and not on what recovery found.
+  void Prepare(MonoTime give_up);
   /// Takes up a recovered decision.
   void Resume();
   /// Aborts it unless it is decided.
@@ -84,7 +92,9 @@ class BatchRunner : public std::enable_shared_from_this<BatchRunner> {
   std::vector<GlobalTxnId> members_;
   std::vector<txn::MemberKey> keys_;
   std::vector<Cluster*> clusters_;                          // One per participant.
-  std::vector<std::unique_ptr<Participant>> participants_;  // Null: found by recovery.
+  std::vector<txn::BranchWork> work_;                       // The same, until Prepare.
+  std::vector<std::unique_ptr<Participant>> participants_;  // Null: a lane that recovery found.
+  bool recovered_ = false;
   std::map<std::size_t, std::shared_ptr<Resolver>> resolvers_;
   std::map<std::size_t, txn::OperatorOrder> orders_;  // Durable.
   WallTime decided_at_;

@@ -21,6 +21,7 @@ Coordinator::Coordinator(CoordinatorOptions options, Executor& executor, const C
       log_(log),
       on_fatal_(std::move(on_fatal)),
       options_(options),
+      enlistments_(RegistrationPrefix(log.recovered()), options.limits.registrations),
       next_batch_(log.recovered().next_batch.get()) {
   for (Cluster* cluster : clusters) clusters_[cluster->name()] = cluster;
 }
@@ -64,6 +65,7 @@ Status Coordinator::Start() {
       heuristic_.emplace(decision.batch, InDoubtOf(decision));
     }
     for (const txn::Decision& decision : recovered.incomplete) TakeUp(decision);
+    for (const txn::Enlistment& enlistment : recovered.enlisted) AbortEnlisted(enlistment);
   });
   for (const auto& [name, cluster] : clusters_) StartCluster(cluster, std::move(pending[name]));
   return {};
@@ -89,16 +91,26 @@ void Coordinator::Reconfigure(CoordinatorOptions options) {
 }
 
 void Coordinator::TakeUp(const txn::Decision& decision) {
-  std::vector<Cluster*> clusters;
+  std::vector<BatchRunner::Branch> branches;
+  bool has_enlisted = false;
   for (const txn::DecidedParticipant& participant : decision.participants) {
-    clusters.push_back(FindCluster(participant.prepared.name.cluster));
+    const txn::ParticipantName& name = participant.prepared.name;
+    BatchRunner::Branch& branch = branches.emplace_back();
+    branch.cluster = FindCluster(name.cluster);
+    has_enlisted |= participant.prepared.enlisted;
+    // What is complete is settled: its id may be another's by now.
+    if (participant.prepared.enlisted && participant.outcome == txn::ParticipantOutcome::kPending) {
+      branch.enlisted = std::make_unique<EnlistedParticipant>(EnlistedPorts(*branch.cluster), name,
+                                                              std::string());
+    }
   }
-  auto runner = std::make_shared<BatchRunner>(RunnerPorts(), decision, clusters);
+  auto runner = std::make_shared<BatchRunner>(RunnerPorts(), decision, std::move(branches));
   runners_[decision.batch] = runner;
   for (const GlobalTxnId& member : decision.members) {
     OpenTxn& txn = open_[member];
     txn.view = ViewOfDecision(member, decision);
     txn.view.state = GlobalTxnState::kCommitting;
+    txn.has_enlisted = has_enlisted;
     txn.runner = runner;
   }
   for (const txn::MemberKey& member : decision.keys) {
@@ -143,8 +155,7 @@ void Coordinator::Begin(Duration timeout, std::string label, Callback<Result<Txn
       done);
 }
 
-Result<Coordinator::OpenTxn*> Coordinator::Open(Duration timeout, std::string label,
-                                                std::string client) {
+Status Coordinator::CheckAdmission() const {
   if (draining_) {
     return MakeError(Code::kFailedPrecondition,
                      "draining: no new transactions; use another instance, or wait");
@@ -153,6 +164,12 @@ Result<Coordinator::OpenTxn*> Coordinator::Open(Duration timeout, std::string la
     return MakeError(Code::kFailedPrecondition,
                      "drained by an operator: no new transactions; use another instance, or wait");
   }
+  return {};
+}
+
+Result<Coordinator::OpenTxn*> Coordinator::Open(Duration timeout, std::string label,
+                                                std::string client) {
+  if (Status admitted = CheckAdmission(); !admitted.ok()) return admitted.error();
   if (timeout <= Duration::zero() || timeout > options_.limits.max_txn_timeout) {
     return BadTimeout(timeout, options_.limits.max_txn_timeout);
   }
@@ -194,11 +211,15 @@ void Coordinator::Commit(GlobalTxnId id, CommitOptions options, Callback<Result<
         if (found == open_.end()) return done(ClosedView(id));
         OpenTxn& txn = found->second;
         const bool decided = txn.view.state == GlobalTxnState::kCommitting;
+        if (Status told = CheckEnlistedWork(txn, options); !told.ok()) return done(told.error());
         if (decided && options.wait == WaitFor::kDecided) return done(ViewOf(txn));
         txn.waiters.push_back({options.wait, options.max_wait, done, std::nullopt});
         if (decided) return BoundWait(id, std::prev(txn.waiters.end()));
         if (txn.view.state == GlobalTxnState::kActive) {
           txn.want_positions = options.want_positions;
+          for (auto& [cluster, participant] : txn.enlisted) {
+            participant->SetWork(options.enlisted.at(participant->registration()));
+          }
           StartCommit(txn);
         }
       },
@@ -232,34 +253,48 @@ void Coordinator::Get(GlobalTxnId id, Callback<Result<TxnView>> done) {
 
 void Coordinator::StartCommit(OpenTxn& txn) {
   txn.view.state = GlobalTxnState::kPreparing;
-  std::vector<Cluster*> clusters;
-  std::vector<txn::BranchWork> work;
-  for (auto& [name, branch] : txn.work) {
-    clusters.push_back(FindCluster(name));
-    branch.want_positions = txn.want_positions;
-    work.push_back(std::move(branch));
+  StartRunner(txn, true);
+  const MonoTime give_up = std::min(clock_.Now() + options_.prepare_timeout, txn.expires);
+  Touch(txn);
+  txn.runner->Prepare(give_up);
+}
+
+void Coordinator::StartRunner(OpenTxn& txn, bool prepare) {
+  std::vector<BatchRunner::Branch> branches;
+  if (prepare) {
+    for (auto& [name, work] : txn.work) {
+      work.want_positions = txn.want_positions;
+      branches.push_back({FindCluster(name), std::move(work), nullptr});
+    }
+    txn.work.clear();
   }
-  txn.work.clear();
+  for (auto& [name, participant] : txn.enlisted) {
+    branches.push_back({FindCluster(name), {}, std::move(participant)});
+  }
+  txn.enlisted.clear();
   const BatchId batch(next_batch_++);
   std::vector<txn::MemberKey> keys;
   if (txn.key) keys.push_back({0, *txn.key});
-  txn.runner = std::make_shared<BatchRunner>(
-      RunnerPorts(), batch, std::vector<GlobalTxnId>{txn.view.id}, std::move(keys), clusters);
+  txn.runner =
+      std::make_shared<BatchRunner>(RunnerPorts(), batch, std::vector<GlobalTxnId>{txn.view.id},
+                                    std::move(keys), std::move(branches));
   runners_[batch] = txn.runner;
-  const MonoTime give_up = std::min(clock_.Now() + options_.prepare_timeout, txn.expires);
-  Touch(txn);
-  txn.runner->Prepare(std::move(work), give_up);
 }
 
 void Coordinator::AbortOpen(OpenTxn& txn, Refusal why) {
   switch (txn.view.state) {
     case GlobalTxnState::kActive:
       // No broker has heard of it.
-      return Finish(GlobalTxnId(txn.view.id), GlobalTxnState::kAborted, why);
+      if (txn.enlisted.empty()) {
+        return Finish(GlobalTxnId(txn.view.id), GlobalTxnState::kAborted, why);
+      }
+      txn.view.state = GlobalTxnState::kPreparing;  // As if a vote were NO.
+      StartRunner(txn, false);
+      return std::shared_ptr(txn.runner)->Abort(std::move(why));
     case GlobalTxnState::kPreparing:
       return std::shared_ptr(txn.runner)->Abort(std::move(why));
     default:
-      return;  // Decided.
+      return;  // Decided, or aborting.
   }
 }
 
@@ -286,7 +321,13 @@ void Coordinator::OnDecided(BatchRunner& runner) {
 
 void Coordinator::OnChanged(BatchRunner& runner) {
   for (const GlobalTxnId& id : runner.members()) {
-    if (const auto found = open_.find(id); found != open_.end()) Touch(found->second);
+    const auto found = open_.find(id);
+    if (found == open_.end()) continue;
+    if (runner.batch().phase == txn::BatchPhase::kAborting) {
+      found->second.view.state = GlobalTxnState::kAborting;
+      found->second.view.refusal = runner.batch().refusal;
+    }
+    Touch(found->second);
   }
 }
 
@@ -374,10 +415,11 @@ void Coordinator::RefuseAll(Error error) {
 
 TxnView Coordinator::ViewOf(const OpenTxn& txn) const {
   TxnView view = txn.view;
-  if (txn.runner != nullptr) {
-    view.branches = BranchesOf(*txn.runner);
-  } else {
-    for (const auto& [cluster, work] : txn.work) view.branches.push_back({.cluster = cluster});
+  if (txn.runner != nullptr) view.branches = BranchesOf(*txn.runner);
+  for (const auto& [cluster, work] : txn.work) view.branches.push_back({.cluster = cluster});
+  for (const auto& [cluster, participant] : txn.enlisted) {
+    view.branches.push_back(
+        {.cluster = cluster, .participant = participant->name(), .enlisted = true});
   }
   return view;
 }

@@ -16,6 +16,8 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "coordinator/batch_runner.h"
+#include "coordinator/enlisted_participant.h"
+#include "coordinator/enlistments.h"
 #include "coordinator/ports.h"
 #include "coordinator/types.h"
 #include "txn/types.h"
@@ -64,8 +66,25 @@ class Coordinator : private BatchRunner::Listener {
                std::optional<KafkaClusterId> expected_cluster, Callback<Status> done);
 
   /// Decides, unless it is decided, and answers with the outcome so far. Idempotent: any number of
-  /// calls, also after a crash, get the same outcome.
+  /// calls, also after a crash, get the same outcome. kInvalidArgument, and nothing happened: what
+  /// an enlisted branch wrote is not told, or kDecided is asked for with one (rule M12).
   void Commit(GlobalTxnId id, CommitOptions options, Callback<Result<TxnView>> done);
+
+  /// A client's own producer, before its initTransactions(): waits until nothing is unfinished on
+  /// the id, aborts what is undecided there, and voids the registration before (rule M21). kTv2 is
+  /// taken for kTv1 where the cluster's transaction.version is below 2. kUnavailable: the cluster
+  /// was not reached, or the wait took longer than the prepare timeout; the registration before is
+  /// void then too.
+  void RegisterProducer(ClusterName cluster, TransactionalId id, txn::EndTxnProtocol protocol,
+                        Callback<Result<Registered>> done);
+
+  /// Binds the registered producer's next Kafka transaction to the global one (rules M9, M10). OK:
+  /// it may write. Idempotent. kFenced: the registration is void, of another start, or must be
+  /// renewed. kFailedPrecondition: the transaction or the producer is not in the state for it.
+  /// kUnavailable: the cluster does not answer, or what the producer did before takes long to end.
+  /// On any error nothing was added.
+  void Enlist(GlobalTxnId id, std::string registration, std::optional<ToldProducer> told,
+              Callback<Status> done);
 
   /// Begins a whole transaction and has it committed, unless its key did before: then nothing is
   /// begun, and the answer names that run. Either way Commit(id) waits for the outcome. A key whose
@@ -132,8 +151,9 @@ class Coordinator : private BatchRunner::Listener {
   /// A transaction whose outcome is not final.
   struct OpenTxn {
     TxnView view;
-    std::uint64_t next_sequence = 0;
     std::map<ClusterName, txn::BranchWork> work;
+    std::map<ClusterName, std::unique_ptr<EnlistedParticipant>> enlisted;  // Until it ends.
+    bool has_enlisted = false;
     std::string client;
     std::size_t bytes = 0;
     std::size_t records = 0;
@@ -169,6 +189,7 @@ class Coordinator : private BatchRunner::Listener {
   void GiveBack(const OpenTxn& txn);  ///< What was charged for it.
   Status TakeWork(OpenTxn& txn, const ClusterName& cluster, txn::BranchWork work,
                   std::uint64_t sequence, const std::optional<KafkaClusterId>& expected);
+  Status CheckAdmission() const;
   Result<OpenTxn*> Open(Duration timeout, std::string label, std::string client);
   void Expire(const GlobalTxnId& id);
   void Discard(const GlobalTxnId& id);  ///< Of an open one that nobody was told of.
@@ -176,6 +197,26 @@ class Coordinator : private BatchRunner::Listener {
   /// The run that the key stands for; none: it may run.
   Result<std::optional<Submitted>> FindRun(const txn::ClientKey& key) const;
   void StartCommit(OpenTxn& txn);
+  /// The runner takes over what is enlisted; `work` and its lanes only if it is to prepare.
+  void StartRunner(OpenTxn& txn, bool prepare);
+  Status CheckEnlistedWork(const OpenTxn& txn, const CommitOptions& options) const;
+
+  // Clients' own producers: enlisting.cc.
+  struct Enlisting;
+  void Register(const EnlistedId& producer, txn::EndTxnProtocol protocol,
+                const Callback<Result<Registered>>& done);
+  void TryEnlist(const std::shared_ptr<Enlisting>& enlisting);
+  Status CheckEnlist(const OpenTxn& txn, const Enlistments::Registration& registration) const;
+  void OnBoundDescribed(const std::shared_ptr<Enlisting>& enlisting,
+                        const Result<txn::TxnDescription>& description);
+  void Bind(OpenTxn& txn, Enlistments::Registration& registration,
+            const txn::ProducerInstance& producer);
+  /// Runs `then` once nothing is held on the id, or `late` after the prepare timeout.
+  void WhenFree(const EnlistedId& producer, std::function<void()> then, std::function<void()> late);
+  EnlistedParticipant::Ports EnlistedPorts(Cluster& cluster);
+  static std::string RegistrationPrefix(const RecoveredLog& log);
+  /// Aborts what an earlier start enlisted and did not decide.
+  void AbortEnlisted(const txn::Enlistment& enlistment);
   void AbortOpen(OpenTxn& txn, txn::Refusal why);
   void Finish(const GlobalTxnId& id, txn::GlobalTxnState state, const txn::Refusal& why);
   void TakeUp(const txn::Decision& decision);  ///< A decision found by recovery.
@@ -206,7 +247,9 @@ class Coordinator : private BatchRunner::Listener {
   CoordinatorOptions options_;
   std::map<ClusterName, Cluster*> clusters_;
   std::unordered_map<GlobalTxnId, OpenTxn> open_;
+  Enlistments enlistments_;
   std::map<BatchId, std::shared_ptr<BatchRunner>> runners_;
+  std::list<std::unique_ptr<EnlistedParticipant>> aborting_;   // Of earlier starts.
   std::unordered_map<std::string, GlobalTxnId> running_keys_;  // Of the open ones that have one.
   std::unordered_map<GlobalTxnId, TxnView> recent_;            // Outcomes with their reasons.
   std::deque<GlobalTxnId> recent_order_;

@@ -71,6 +71,9 @@ struct RecoveredLog {
   BatchId next_batch;                     ///< Above every batch that was ever stored.
   std::vector<txn::Decision> incomplete;  ///< Some participant is pending. Oldest first.
   std::vector<txn::Decision> heuristic;   ///< Complete, heuristic, not acknowledged.
+  /// Enlisted, and covered by no decision: to be aborted. Those of a log that this one was restored
+  /// from are not among them.
+  std::vector<txn::Enlistment> enlisted;
   /// Outcomes of transactions begun, and of clients' keys born, up to here may have been forgotten
   /// (M19).
   WallTime horizon;
@@ -104,8 +107,14 @@ class DecisionLog {
 
   /// Synced at once; appends that arrive while a sync runs share the next one.
   virtual void StoreDecision(txn::Decision decision, Callback<Status> done) = 0;
-  /// Durable with the next sync of anything, 50 ms later at most.
-  virtual void StoreCompletion(Completion completion, Callback<Status> done) = 0;
+  /// Durable with the next sync of anything, 50 ms later at most; synced at once if it is `urgent`.
+  virtual void StoreCompletion(Completion completion, bool urgent, Callback<Status> done) = 0;
+  /// Replaces what is kept for the same cluster and transactional.id (rule M14). Not synced: a
+  /// crash may lose it. A decision that covers its transaction, and EndEnlistment, make it void.
+  virtual void StoreEnlistment(txn::Enlistment enlistment) = 0;
+  /// The enlisted participant of this id is settled, or was never decided and is aborted. Not
+  /// synced.
+  virtual void EndEnlistment(ClusterName cluster, TransactionalId id) = 0;
   /// An operator has seen a heuristic outcome. Synced at once.
   virtual void StoreAcknowledgement(BatchId batch, Callback<Status> done) = 0;
   /// Only for a participant that is pending. Replaces an earlier order. Synced at once.
@@ -134,12 +143,13 @@ class DecisionLog {
 
 // ---- Clusters ----------------------------------------------------------------------------------
 
-/// One participant: a Kafka transaction that we open on a lane of one cluster. Called by the
-/// coordinator's executor only, never blocks.
+/// One participant: a Kafka transaction that we open on a lane of one cluster, or that a client's
+/// own producer opens (EnlistedParticipant). Called by the coordinator's executor only, never
+/// blocks.
 ///
 /// The order is Prepare, then Commit or Abort once, then Release once (after a read-only vote:
-/// Release alone). Abort may come while Prepare still runs. Destroying it before Release leaves its
-/// lane retired: its transactional.id is not touched again in this process.
+/// Release alone). Abort may come while Prepare still runs, or in its place. Destroying it before
+/// Release leaves its transactional.id untouched by this process from then on.
 class Participant {
  public:
   virtual ~Participant() = default;
@@ -154,8 +164,10 @@ class Participant {
   virtual void Commit(Callback<Status> done) = 0;
 
   /// Ends it with ABORT; only if no decision was or will be written. `done` comes once the broker
-  /// is known to have aborted it, or the lane was set aside to be renewed, which aborts it.
-  virtual void Abort(Callback<> done) = 0;
+  /// is known to have aborted it, or the lane was set aside to be renewed, which aborts it; true:
+  /// neither, or an EndTxn of ours may be on its way still, so that its owner must have the
+  /// producer's epoch raised (never told of a lane, which sees to that itself).
+  virtual void Abort(Callback<bool> done) = 0;
 
   /// Whatever it was is durably settled. A clean lane returns to the pool; any other gets a new
   /// producer epoch first (InitProducerId).
@@ -178,6 +190,7 @@ struct ClusterStatus {
   /// Its brokers may complete without markers (KAFKA-20734), as far as is known: true until
   /// reached.
   bool check_markers = true;
+  std::int16_t transaction_version = 0;  ///< The finalized feature; 0 until reached.
   int lanes_idle = 0;
   int lanes_busy = 0;
   int lanes_renewing = 0;
@@ -221,10 +234,16 @@ class Cluster {
 
   virtual void Describe(const txn::ParticipantName& name,
                         Callback<Result<txn::TxnDescription>> done) = 0;
-  /// EndTxn with the participant's own version. kAbort only on an operator's order: a managed
-  /// participant that was never decided is aborted by its lane.
+  /// One EndTxn with the participant's own version, not retried. A managed participant gets kAbort
+  /// only on an operator's order: one that was never decided is aborted by its lane.
   virtual void EndTxn(const txn::ParticipantName& name, txn::Direction direction,
-                      Callback<Status> done) = 0;
+                      Callback<txn::EndTxnAnswer> done) = 0;
+  /// Where the next record of each partition will be written, in their order: behind all that was
+  /// acknowledged by now, before any marker that is not written yet. Fails if one is not told.
+  virtual void LogEnds(std::vector<txn::TopicPartition> partitions,
+                       Callback<Result<std::vector<txn::Evidence>>> done) = 0;
+  /// Whether a consumer group of this name lives here, of either kind (classic, KIP-848).
+  virtual void KnowsGroup(std::string group_id, Callback<Result<bool>> done) = 0;
   /// For each piece of evidence, the first marker of the producer at or after it.
   virtual void ReadMarkers(const txn::PreparedParticipant& participant,
                            Callback<Result<std::vector<txn::MarkerFound>>> done) = 0;

@@ -69,7 +69,7 @@ void Resolver::Run(const txn::AskDescribe&) {
 void Resolver::Run(const txn::SendEndTxn& send) {
   PassFailpoint(Failpoint::kResolverBeforeEndTxn, cluster_.name().get());
   cluster_.EndTxn(resolution_.participant.name, send.direction,
-                  Answered<txn::EndTxnAnswered, Status>());
+                  Answered<txn::EndTxnAnswered, txn::EndTxnAnswer>());
 }
 
 void Resolver::Run(const txn::ReadMarkers&) {

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +25,7 @@ struct Limits {
   Duration max_txn_timeout = std::chrono::minutes(15);
   std::size_t recent_outcomes = 10'000;     ///< Finished transactions kept in memory with reasons.
   std::size_t recent_positions = 1u << 20;  ///< Records of those whose positions are kept.
+  std::size_t registrations = 100'000;      ///< Of clients' own producers; then the oldest go.
 };
 
 struct CoordinatorOptions {
@@ -37,7 +40,9 @@ struct BranchView {
   ClusterName cluster;
   txn::ParticipantOutcome outcome = txn::ParticipantOutcome::kPending;
   std::optional<txn::ParticipantName> participant;  ///< Once prepared, if it wrote anything.
-  std::string problem;  ///< Why it is still in doubt, or what went wrong; for people.
+  bool enlisted = false;         ///< The client's own producer's; `participant` from Enlist on.
+  bool reinit_required = false;  ///< Enlisted: see txn::BatchParticipant.
+  std::string problem;           ///< Why it is still in doubt, or what went wrong; for people.
   std::vector<txn::TopicPartition> missing_markers;  ///< See Coordinator::RepairMarkers.
   txn::Positions positions;  ///< Once prepared, if whoever committed wanted them; memory only.
 };
@@ -73,6 +78,14 @@ enum class WaitFor : std::uint8_t {
   kDecided,   ///< COMMIT is durable: it will be completed, whatever crashes.
 };
 
+/// What a client says that its own producer wrote, flushed and acknowledged.
+struct EnlistedWork {
+  /// The highest acknowledged offset; -1: not told, the broker is asked.
+  std::map<txn::TopicPartition, std::int64_t> partitions;
+  std::set<std::string> group_ids;  ///< Whose offsets were sent in the transaction.
+  bool read_only = false;           ///< Nothing at all: the two above are empty.
+};
+
 struct CommitOptions {
   WaitFor wait = WaitFor::kComplete;
   /// How long to wait, once decided, for kComplete; after it the answer is kCommitting. Time before
@@ -80,6 +93,20 @@ struct CommitOptions {
   std::optional<Duration> max_wait;
   /// The views of who commits shall tell where each record was written.
   bool want_positions = false;
+  /// By registration id: one for each enlisted branch, unless the transaction is decided.
+  std::map<std::string, EnlistedWork> enlisted;
+};
+
+/// A producer of a client's own.
+struct Registered {
+  std::string id;                                            ///< Opaque.
+  txn::EndTxnProtocol protocol = txn::EndTxnProtocol::kTv1;  ///< What its transactions end with.
+};
+
+/// What the client's library says of the producer.
+struct ToldProducer {
+  ProducerId producer_id;
+  ProducerEpoch producer_epoch;
 };
 
 /// A whole transaction, under a client's key.

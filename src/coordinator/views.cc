@@ -17,7 +17,9 @@ std::string Milliseconds(Duration duration) {
 BranchView BranchOf(const txn::DecidedParticipant& participant) {
   BranchView branch{.cluster = participant.prepared.name.cluster,
                     .outcome = participant.outcome,
-                    .participant = participant.prepared.name};
+                    .participant = participant.prepared.name,
+                    .enlisted = participant.prepared.enlisted,
+                    .reinit_required = participant.prepared.enlisted};
   const bool proved = participant.outcome == txn::ParticipantOutcome::kCommitted &&
                       !(participant.order && DeclaredOutcome(participant.order->kind));
   if (participant.order && !proved) branch.problem = ToString(*participant.order);
@@ -56,6 +58,8 @@ std::vector<BranchView> BranchesOf(const BatchRunner& runner) {
     const txn::BatchParticipant& participant = runner.batch().participants[i];
     BranchView branch{.cluster = participant.cluster, .outcome = participant.outcome};
     if (participant.prepared) branch.participant = participant.prepared->name;
+    branch.enlisted = participant.enlisted;
+    branch.reinit_required = participant.reinit_required;
     branch.positions = participant.positions;
     if (const Resolver* resolver = runner.resolver(i)) {
       branch.problem = resolver->resolution().problem;

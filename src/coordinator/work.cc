@@ -30,6 +30,11 @@ Status Coordinator::CheckWork(const OpenTxn& txn, const ClusterName& cluster,
                               const std::optional<KafkaClusterId>& expected) const {
   const Cluster* known = FindCluster(cluster);
   if (known == nullptr) return UnknownCluster(cluster, clusters_);
+  if (txn.enlisted.contains(cluster)) {
+    return MakeError(Code::kFailedPrecondition,
+                     "on cluster '" + cluster.get() +
+                         "' a producer of the client's own is enlisted: a cluster has one branch");
+  }
   if (Status status = CheckOffsets(work); !status.ok()) return status;
   if (expected) {
     if (Status status = CheckExpectedCluster(*known, *expected); !status.ok()) return status;

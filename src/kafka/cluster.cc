@@ -287,6 +287,7 @@ void KafkaCluster::Publish() {
   served_before_ = served_before_ || census.idle + census.busy > 0;
   if (bound_) now.kafka_cluster_id = *bound_;
   now.check_markers = check_markers_;
+  now.transaction_version = transaction_version_;
   now.lanes_idle = census.idle;
   now.lanes_busy = census.busy;
   now.lanes_renewing = census.renewing;
@@ -348,10 +349,28 @@ void KafkaCluster::Describe(const txn::ParticipantName& name,
 }
 
 void KafkaCluster::EndTxn(const txn::ParticipantName& name, txn::Direction direction,
-                          coordinator::Callback<Status> done) {
-  if (Status may = MayAsk(name); !may.ok()) return Answer(done, may);
+                          coordinator::Callback<txn::EndTxnAnswer> done) {
+  if (Status may = MayAsk(name); !may.ok()) {
+    return Answer<txn::EndTxnAnswer>(done, {.problem = may.error().message});
+  }
   pool_->Touch(name.transactional_id);
   kafka::EndTxn(wire_, name, direction, config_.request_timeout, std::move(done));
+}
+
+void KafkaCluster::LogEnds(std::vector<txn::TopicPartition> partitions,
+                           coordinator::Callback<Result<std::vector<txn::Evidence>>> done) {
+  using Ends = Result<std::vector<txn::Evidence>>;
+  if (Status reached = Reached(); !reached.ok()) return Answer<Ends>(done, reached.error());
+  kafka::LogEnds(wire_, std::move(partitions), config_.request_timeout, std::move(done));
+}
+
+void KafkaCluster::KnowsGroup(std::string group_id, coordinator::Callback<Result<bool>> done) {
+  if (Status reached = Reached(); !reached.ok()) return Answer<Result<bool>>(done, reached.error());
+  wire_.DescribeGroup(std::move(group_id), config_.request_timeout,
+                      [done = std::move(done)](const Result<wire::GroupFacts>& facts) {
+                        if (!facts.ok()) return done(facts.error());
+                        done(facts->exists);
+                      });
 }
 
 void KafkaCluster::ReadMarkers(const txn::PreparedParticipant& participant,

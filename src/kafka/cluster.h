@@ -60,7 +60,10 @@ class KafkaCluster : public coordinator::Cluster,
   void Describe(const txn::ParticipantName& name,
                 coordinator::Callback<Result<txn::TxnDescription>> done) override;
   void EndTxn(const txn::ParticipantName& name, txn::Direction direction,
-              coordinator::Callback<Status> done) override;
+              coordinator::Callback<txn::EndTxnAnswer> done) override;
+  void LogEnds(std::vector<txn::TopicPartition> partitions,
+               coordinator::Callback<Result<std::vector<txn::Evidence>>> done) override;
+  void KnowsGroup(std::string group_id, coordinator::Callback<Result<bool>> done) override;
   void ReadMarkers(const txn::PreparedParticipant& participant,
                    coordinator::Callback<Result<std::vector<txn::MarkerFound>>> done) override;
   void CheckMarkers(const txn::PreparedParticipant& participant,
@@ -128,6 +131,7 @@ class KafkaCluster : public coordinator::Cluster,
   bool served_before_ = false;  // A lane was available once.
   std::chrono::milliseconds transaction_timeout_{0};
   bool may_have_lost_markers_ = false;
+  std::int16_t transaction_version_ = 0;
   std::atomic<bool> check_markers_{true};  // Until the brokers say what they are. Lanes read it.
   std::set<TransactionalId> pending_;
   coordinator::Callback<std::string> superseded_;

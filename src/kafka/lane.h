@@ -14,7 +14,6 @@
 #include "kafka/interrupt.h"
 #include "kafka/lane_env.h"
 #include "kafka/producer.h"
-#include "kafka/vote_check.h"
 
 namespace lockstep::kafka {
 
@@ -105,7 +104,7 @@ class Lane {
 
   // The thread's own.
   std::unique_ptr<Producer> producer_;
-  LaneIdentity identity_;
+  txn::ProducerInstance identity_;
   bool id_spoiled_ = false;  // Nothing may be begun on this id any more: see TryRenew.
   Course course_;
 

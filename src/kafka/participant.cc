@@ -67,11 +67,12 @@ void ManagedParticipant::Commit(coordinator::Callback<Status> done) {
   lane_->Commit(std::move(done));
 }
 
-void ManagedParticipant::Abort(coordinator::Callback<> done) {
-  if (lane_ != nullptr) return lane_->Abort(std::move(done));
+void ManagedParticipant::Abort(coordinator::Callback<bool> done) {
+  auto aborted = [done = std::move(done)] { done(false); };
+  if (lane_ != nullptr) return lane_->Abort(std::move(aborted));
   *aborted_ = true;
   if (ticket_) pool_->Cancel(*ticket_);
-  executor_.Post(std::move(done));
+  executor_.Post(std::move(aborted));
 }
 
 void ManagedParticipant::Release() {

@@ -32,7 +32,7 @@ std::string Quoted(const std::string& text) { return "'" + text + "'"; }
 
 }  // namespace
 
-Preparation::Preparation(const LaneEnv& env, const LaneIdentity& lane, Producer& producer,
+Preparation::Preparation(const LaneEnv& env, const txn::ProducerInstance& lane, Producer& producer,
                          Interrupt& interrupt, const txn::BranchWork& work, MonoTime give_up)
     : env_(env),
       lane_(lane),
@@ -238,13 +238,13 @@ Preparation::Step Preparation::AskBroker() {
   });
   if (!described.ok()) return Refuse(described.error(), "asking for the transaction's state");
   description_ = std::move(*described);
-  Step refusal = CheckDescription(lane_, written_, description_);
+  Step refusal = txn::CheckDescription(lane_, written_, description_);
   if (refusal) refusal->cluster = env_.config.name;
   return refusal;
 }
 
 Preparation::Step Preparation::FindEvidence() {
-  std::vector<txn::TopicPartition> unknown = OffsetsPartitions(description_);
+  std::vector<txn::TopicPartition> unknown = txn::OffsetsPartitions(description_);
   for (const auto& [partition, offset] : written_.partitions) {
     if (offset >= 0) {
       evidence_.push_back({partition, offset});

@@ -8,8 +8,8 @@
 #include "kafka/interrupt.h"
 #include "kafka/lane_env.h"
 #include "kafka/producer.h"
-#include "kafka/vote_check.h"
 #include "txn/types.h"
+#include "txn/vote_check.h"
 
 namespace lockstep::kafka {
 
@@ -19,7 +19,7 @@ namespace lockstep::kafka {
 /// A NO leaves the transaction open where it was begun: abort it.
 class Preparation {
  public:
-  Preparation(const LaneEnv& env, const LaneIdentity& lane, Producer& producer,
+  Preparation(const LaneEnv& env, const txn::ProducerInstance& lane, Producer& producer,
               Interrupt& interrupt, const txn::BranchWork& work, MonoTime give_up);
 
   txn::Vote Run();
@@ -59,7 +59,7 @@ class Preparation {
   Duration AnswerTime() const;  ///< For one question to a broker.
 
   const LaneEnv& env_;
-  const LaneIdentity& lane_;
+  const txn::ProducerInstance& lane_;
   Producer& producer_;
   Interrupt& interrupt_;
   const txn::BranchWork& work_;
@@ -71,7 +71,7 @@ class Preparation {
   std::size_t enqueued_ = 0;
   std::size_t reported_ = 0;
   std::optional<DeliveryReport> failed_;  // The first one.
-  Written written_;
+  txn::Written written_;
   std::vector<txn::RecordPosition> positions_;  // If they are wanted.
   txn::TxnDescription description_;
   std::vector<txn::Evidence> evidence_;

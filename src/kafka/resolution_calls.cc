@@ -41,18 +41,57 @@ std::vector<txn::TopicPartition> PartitionsOf(const txn::PreparedParticipant& pa
   return partitions;
 }
 
+txn::EndTxnAnswer::Kind KindOf(wire::ErrorCode error) {
+  using Kind = txn::EndTxnAnswer::Kind;
+  switch (error) {
+    case wire::ErrorCode::kNone:
+      return Kind::kDone;
+    case wire::ErrorCode::kInvalidTxnState:
+      return Kind::kInvalidState;
+    case wire::ErrorCode::kInvalidProducerEpoch:
+    case wire::ErrorCode::kProducerFenced:
+    case wire::ErrorCode::kInvalidProducerIdMapping:
+      return Kind::kFenced;
+    default:
+      return Kind::kUncertain;
+  }
+}
+
 }  // namespace
 
 void EndTxn(wire::Client& client, const txn::ParticipantName& name, txn::Direction direction,
-            Duration timeout, coordinator::Callback<Status> done) {
+            Duration timeout, coordinator::Callback<txn::EndTxnAnswer> done) {
   // Once: whoever resolves asks what became of it before sending another.
   client.EndTxn(
       {name.transactional_id, name.producer_id, name.producer_epoch, direction, name.protocol},
       wire::Attempts::kOnce, timeout,
       [done = std::move(done)](const Result<wire::EndTxnAnswer>& answer) {
-        if (!answer.ok()) return done(answer.error());
-        if (answer->error == wire::ErrorCode::kNone) return done({});
-        done(wire::ToError(answer->error, "EndTxn"));
+        using Kind = txn::EndTxnAnswer::Kind;
+        if (!answer.ok()) return done({Kind::kUncertain, {}, {}, answer.error().message});
+        const Kind kind = KindOf(answer->error);
+        if (kind != Kind::kDone) {
+          return done({kind, {}, {}, wire::ToError(answer->error, "EndTxn").message});
+        }
+        done({kind, answer->identity.producer_id, answer->identity.producer_epoch, {}});
+      });
+}
+
+void LogEnds(wire::Client& client, std::vector<txn::TopicPartition> partitions, Duration timeout,
+             coordinator::Callback<Result<std::vector<txn::Evidence>>> done) {
+  client.ListOffsets(
+      std::move(partitions), wire::Isolation::kReadUncommitted, timeout,
+      [done = std::move(done)](const Result<std::vector<wire::PartitionOffset>>& ends) {
+        if (!ends.ok()) return done(ends.error());
+        std::vector<txn::Evidence> evidence;
+        for (const wire::PartitionOffset& end : *ends) {
+          if (!end.offset.ok()) {
+            Error error = end.offset.error();
+            error.message = ToString(end.partition) + ": " + error.message;
+            return done(std::move(error));
+          }
+          evidence.push_back({end.partition, *end.offset});
+        }
+        done(std::move(evidence));
       });
 }
 

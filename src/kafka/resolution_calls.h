@@ -14,7 +14,10 @@
 namespace lockstep::kafka {
 
 void EndTxn(wire::Client& client, const txn::ParticipantName& name, txn::Direction direction,
-            Duration timeout, coordinator::Callback<Status> done);
+            Duration timeout, coordinator::Callback<txn::EndTxnAnswer> done);
+
+void LogEnds(wire::Client& client, std::vector<txn::TopicPartition> partitions, Duration timeout,
+             coordinator::Callback<Result<std::vector<txn::Evidence>>> done);
 
 /// There must be some evidence. A partition that is gone has no marker. Fails only if no
 /// partition's marker is found and one could not be asked: one marker of a transaction tells them

@@ -53,10 +53,13 @@ void RocksDecisionLog::StoreDecision(txn::Decision decision, coordinator::Callba
   Enqueue(std::move(decision), true, std::move(done));
 }
 
-void RocksDecisionLog::StoreCompletion(coordinator::Completion completion,
+void RocksDecisionLog::StoreCompletion(coordinator::Completion completion, bool urgent,
                                        coordinator::Callback<Status> done) {
-  Enqueue(completion, false, std::move(done));
+  Enqueue(completion, urgent, std::move(done));
 }
+
+void RocksDecisionLog::StoreEnlistment(txn::Enlistment) {}
+void RocksDecisionLog::EndEnlistment(ClusterName, TransactionalId) {}
 
 void RocksDecisionLog::StoreAcknowledgement(BatchId batch, coordinator::Callback<Status> done) {
   Enqueue(batch, true, std::move(done));

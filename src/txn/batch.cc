@@ -41,6 +41,18 @@ void ReleaseReadOnly(Batch& batch, Effects& effects) {
   }
 }
 
+/// Presumed abort: nothing was and nothing will be decided, so this is the truth from the start.
+/// But who enlisted a producer goes on with it once told, and an abort that is still on its way
+/// would meet the producer's next transaction (rule M13).
+void AnnounceAborted(Batch& batch, Effects& effects) {
+  const bool ending =
+      std::any_of(batch.participants.begin(), batch.participants.end(),
+                  [](const auto& p) { return p.enlisted && p.phase == ParticipantPhase::kEnding; });
+  if (batch.announced || ending) return;
+  batch.announced = true;
+  effects.push_back(AnnounceOutcome{GlobalTxnState::kAborted});
+}
+
 Effects StartAborting(Batch& batch, Refusal why) {
   MoveTo(batch, BatchPhase::kAborting);
   batch.refusal = std::move(why);
@@ -51,17 +63,23 @@ Effects StartAborting(Batch& batch, Refusal why) {
     participant.phase = ParticipantPhase::kEnding;
     effects.push_back(EndParticipant{i, Direction::kAbort});
   }
-  // Presumed abort: nothing was and nothing will be decided, so this is already the truth.
-  batch.announced = true;
-  effects.push_back(AnnounceOutcome{GlobalTxnState::kAborted});
   ReleaseReadOnly(batch, effects);
+  AnnounceAborted(batch, effects);
   FinishIfReleased(batch);
   return effects;
 }
 
+/// Under TV1 the producer's next transaction has the same name: told of COMMITTED it may begin, and
+/// recovery would not find this one again (rule M11). A TV2 producer waits at its next Enlist.
+bool MovesOnWhenTold(const BatchParticipant& participant) {
+  return participant.enlisted && participant.prepared &&
+         participant.prepared->name.protocol == EndTxnProtocol::kTv1;
+}
+
 /// The outcome that may be told now, if any. COMMITTED may be told as soon as it is known: were the
 /// completions lost, recovery would find the same. What a later look might not show again (an
-/// aborted or unknowable participant, an operator's declaration) is told only once it is durable.
+/// aborted or unknowable participant, an operator's declaration, an enlisted one under TV1) is told
+/// only once it is durable.
 std::optional<GlobalTxnState> FinalOutcome(const Batch& batch) {
   bool heuristic = false;
   bool provable = true;
@@ -69,7 +87,8 @@ std::optional<GlobalTxnState> FinalOutcome(const Batch& batch) {
   for (const BatchParticipant& participant : batch.participants) {
     if (participant.outcome == ParticipantOutcome::kPending) return std::nullopt;
     heuristic |= participant.outcome != ParticipantOutcome::kCommitted;
-    provable &= participant.outcome == ParticipantOutcome::kCommitted && !participant.declared;
+    provable &= participant.outcome == ParticipantOutcome::kCommitted && !participant.declared &&
+                !MovesOnWhenTold(participant);
     durable &= participant.phase == ParticipantPhase::kReleased;
   }
   if (!provable && !durable) return std::nullopt;
@@ -165,16 +184,18 @@ Effects On(Batch& batch, const ParticipantEnded& event) {
   Require(participant.phase == ParticipantPhase::kEnding);
   participant.outcome = event.outcome;
   participant.declared = event.declared;
+  participant.reinit_required = event.reinit_required;
   Effects effects;
   if (batch.phase == BatchPhase::kAborting) {
     participant.phase = ParticipantPhase::kReleased;  // Never decided: nothing to make durable.
     effects.push_back(ReleaseParticipant{event.participant});
+    AnnounceAborted(batch, effects);
     FinishIfReleased(batch);
     return effects;
   }
   Require(batch.phase == BatchPhase::kCommitting);
   participant.phase = ParticipantPhase::kEnded;
-  effects.push_back(StoreCompletion{event.participant, event.outcome});
+  effects.push_back(StoreCompletion{event.participant, event.outcome, participant.enlisted});
   AnnounceIfFinal(batch, effects);
   return effects;
 }
@@ -225,15 +246,16 @@ bool IsValidTransition(BatchPhase from, BatchPhase to) {
   std::abort();
 }
 
-Batch NewBatch(BatchId id, const std::vector<ClusterName>& clusters) {
+Batch NewBatch(BatchId id, const std::vector<NewParticipant>& participants) {
   Batch batch;
   batch.id = id;
-  for (const ClusterName& cluster : clusters) {
-    batch.participants.push_back(BatchParticipant{.cluster = cluster});
+  for (const NewParticipant& participant : participants) {
+    batch.participants.push_back(
+        BatchParticipant{.cluster = participant.cluster, .enlisted = participant.enlisted});
   }
   // Nothing was written anywhere: there is nobody to wait for, but the decision is still stored, so
   // that COMMITTED stays the answer after a crash.
-  if (clusters.empty()) batch.phase = BatchPhase::kDeciding;
+  if (participants.empty()) batch.phase = BatchPhase::kDeciding;
   return batch;
 }
 
@@ -245,7 +267,8 @@ Batch RecoveredBatch(const Decision& decision) {
     BatchParticipant participant{.cluster = decided.prepared.name.cluster,
                                  .phase = ParticipantPhase::kYes,
                                  .prepared = decided.prepared,
-                                 .outcome = decided.outcome};
+                                 .outcome = decided.outcome,
+                                 .enlisted = decided.prepared.enlisted};
     // A completion that was read back is durable.
     if (decided.outcome != ParticipantOutcome::kPending) {
       participant.phase = ParticipantPhase::kReleased;

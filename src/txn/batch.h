@@ -43,7 +43,11 @@ struct BatchParticipant {
   MonoTime deadline{};                          ///< After a YES.
   ParticipantOutcome outcome = ParticipantOutcome::kPending;
   bool declared = false;  ///< The outcome is an operator's word: no broker has proved it.
-  Positions positions;    ///< After a YES, if they were wanted.
+  bool enlisted = false;  ///< The client's own producer's: see PreparedParticipant.
+  /// Enlisted only: an EndTxn of ours may be on its way still, so the producer must get another
+  /// epoch before it goes on.
+  bool reinit_required = false;
+  Positions positions;  ///< After a YES, if they were wanted.
 };
 
 struct Batch {
@@ -75,6 +79,7 @@ struct ParticipantEnded {
   std::size_t participant = 0;
   ParticipantOutcome outcome = ParticipantOutcome::kPending;
   bool declared = false;
+  bool reinit_required = false;
 };
 /// The outcome of a decided participant is durable.
 struct CompletionStored {
@@ -93,10 +98,11 @@ struct EndParticipant {
   std::size_t participant = 0;
   Direction direction = Direction::kAbort;
 };
-/// Write the outcome; durable within the log's own pace; then feed CompletionStored.
+/// Write the outcome; durable within the log's own pace, or at once; then feed CompletionStored.
 struct StoreCompletion {
   std::size_t participant = 0;
   ParticipantOutcome outcome = ParticipantOutcome::kPending;
+  bool urgent = false;  ///< Somebody waits for it: an enlisted producer goes on only then.
 };
 /// The participant is done with: its completion is durable, or it was never decided. Only now may
 /// its transactional.id see another transaction or an InitProducerId (rules M1, "clean" (a)).
@@ -112,8 +118,12 @@ struct AnnounceOutcome {
 using BatchEffect = std::variant<StoreDecision, EndParticipant, StoreCompletion, ReleaseParticipant,
                                  AnnounceDecided, AnnounceOutcome>;
 
-/// A new batch over these clusters, every participant asked to prepare.
-Batch NewBatch(BatchId id, const std::vector<ClusterName>& clusters);
+struct NewParticipant {
+  ClusterName cluster;
+  bool enlisted = false;
+};
+/// A new batch over these, every one asked to prepare.
+Batch NewBatch(BatchId id, const std::vector<NewParticipant>& participants);
 
 /// A batch as recovery finds it in the log: decided, some participants pending. The effects that
 /// start its completion are those of DecisionStored.

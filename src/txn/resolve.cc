@@ -91,7 +91,7 @@ Effects CommittedByBrokersWord(Resolution& r) {
 Effects On(Resolution& r, const Described& event) {
   Require(r.phase == ResolvePhase::kDescribing);
   if (!event.answer.ok()) return Failed(r, event.answer.error());
-  switch (Judge(r.participant.name, *event.answer)) {
+  switch (Judge(r.participant.name, *event.answer, r.asked)) {
     case Verdict::kCommitted:
       return CommittedByBrokersWord(r);
     case Verdict::kAborted:
@@ -102,6 +102,10 @@ Effects On(Resolution& r, const Described& event) {
               (DirectionOf(r) == Direction::kAbort ? "; " + ToString(*r.order) : ""));
     case Verdict::kOngoing:
       return Enter(r, ResolvePhase::kEnding);
+    case Verdict::kAskByEndTxn:
+      // Whatever an operator ordered: there is nothing open for an abort to end.
+      r.phase = ResolvePhase::kEnding;
+      return {SendEndTxn{Direction::kCommit}};
     case Verdict::kAskAgain:
       r.problem = "the transaction coordinator shows the state " +
                   std::string(Name(event.answer->state)) + ": waiting for it to change";
@@ -112,11 +116,19 @@ Effects On(Resolution& r, const Described& event) {
   std::abort();
 }
 
+/// NONE. Under TV2, and not against an operator's abort, it is the broker's word.
+Effects Ended(Resolution& r) {
+  const bool tv2 = r.participant.name.protocol == EndTxnProtocol::kTv2;
+  if (tv2 && DirectionOf(r) == Direction::kCommit) return CommittedByBrokersWord(r);
+  return Enter(r, ResolvePhase::kDescribing);
+}
+
 Effects On(Resolution& r, const EndTxnAnswered& event) {
   Require(r.phase == ResolvePhase::kEnding);
-  if (event.answer.ok()) return Enter(r, ResolvePhase::kDescribing);
+  r.asked = event.answer.kind;
+  if (event.answer.kind == EndTxnAnswer::Kind::kDone) return Ended(r);
   // Whatever the error says, it is no outcome: look again, a little later.
-  r.problem = event.answer.error().message;
+  r.problem = event.answer.problem;
   return WaitThen(r, ResolvePhase::kDescribing);
 }
 
@@ -183,6 +195,16 @@ Effects ConcludeAsDeclared(Resolution& r) {
                       ToString(*r.order));
 }
 
+/// What no name in the description proves. Under TV1 nothing does; under TV2 EndTxn is asked, once
+/// it is known that no transaction is open.
+Verdict JudgeByAnswer(const ParticipantName& name, bool aborted,
+                      std::optional<EndTxnAnswer::Kind> asked) {
+  if (name.protocol == EndTxnProtocol::kTv1) return Verdict::kProvesNothing;
+  if (!asked || *asked == EndTxnAnswer::Kind::kUncertain) return Verdict::kAskByEndTxn;
+  const bool invalid_state = *asked == EndTxnAnswer::Kind::kInvalidState;
+  return aborted && invalid_state ? Verdict::kAborted : Verdict::kProvesNothing;
+}
+
 }  // namespace
 
 std::string_view Name(KafkaTxnState state) {
@@ -209,20 +231,24 @@ std::string_view Name(KafkaTxnState state) {
   std::abort();
 }
 
-Verdict Judge(const ParticipantName& name, const TxnDescription& description) {
+Verdict Judge(const ParticipantName& name, const TxnDescription& description,
+              std::optional<EndTxnAnswer::Kind> asked) {
   if (!description.exists) return Verdict::kProvesNothing;
+  const bool tv2 = name.protocol == EndTxnProtocol::kTv2;
   const bool same = SameTransaction(name, description, 0);
   switch (description.state) {
     case KafkaTxnState::kOngoing:
       return same ? Verdict::kOngoing : Verdict::kProvesNothing;
     case KafkaTxnState::kPrepareCommit:
     case KafkaTxnState::kCompleteCommit:
-      return same ? Verdict::kCommitted : Verdict::kProvesNothing;
+      return same || (tv2 && SameTransaction(name, description, 1))
+                 ? Verdict::kCommitted
+                 : JudgeByAnswer(name, false, asked);
     case KafkaTxnState::kPrepareAbort:
     case KafkaTxnState::kCompleteAbort:
       // A time-out or a fence bumps the epoch as it aborts.
       return same || SameTransaction(name, description, 1) ? Verdict::kAborted
-                                                           : Verdict::kProvesNothing;
+                                                           : JudgeByAnswer(name, true, asked);
     case KafkaTxnState::kEmpty:
       return Verdict::kProvesNothing;
     case KafkaTxnState::kDead:               // Being removed: not found next.

@@ -14,9 +14,12 @@
 /// What became of one decided participant: a pure state machine that asks the broker until it
 /// knows. Used after a lane's commit came back uncertain, and for everything recovery finds.
 ///
-/// No answer to EndTxn is an outcome here: DescribeTransactions is asked before and after each
+/// Under TV1 no answer to EndTxn is an outcome: DescribeTransactions is asked before and after each
 /// one, and only what it shows under the participant's full name (producer id, epoch, start time)
-/// counts. Where that proves nothing, the end-of-transaction markers are read.
+/// counts. Under TV2 a name stands for one transaction, and the epoch moves with its end, over the
+/// end of a producer id even: there NONE for EndTxn(commit) is the broker's word, and
+/// INVALID_TXN_STATE for an aborted id means that it was aborted (rule M15). Where all that proves
+/// nothing, the end-of-transaction markers are read.
 namespace lockstep::txn {
 
 /// Kafka's states of a transactional.id (TransactionState.java).
@@ -44,15 +47,33 @@ struct TxnDescription {
   std::vector<TopicPartition> partitions;  ///< Those that the caller may Describe.
 };
 
+/// What came back for one EndTxn.
+struct EndTxnAnswer {
+  enum class Kind : std::uint8_t {
+    kDone,          ///< NONE: the broker's decision is durable.
+    kInvalidState,  ///< INVALID_TXN_STATE.
+    kFenced,        ///< The id is another producer's, of a later epoch, or not known.
+    /// Any other answer, or none: it may have been done, be done now, or be done later.
+    kUncertain,
+  };
+  Kind kind = Kind::kUncertain;
+  ProducerId producer_id;        ///< kDone: the identity from now on. TV1: as sent.
+  ProducerEpoch producer_epoch;  ///< kDone: the same.
+  std::string problem;           ///< Not kDone: for people.
+};
+
 /// What a description proves about a decided (COMMIT) participant.
 enum class Verdict : std::uint8_t {
   kCommitted,
   kAborted,        ///< The broker aborted it: a time-out, a fence, an operator.
   kOngoing,        ///< It is open under our name: EndTxn(commit) may be sent.
   kAskAgain,       ///< The id is between two states, or in one that we do not know.
+  kAskByEndTxn,    ///< TV2: EndTxn(commit) tells, and can end nothing but ours.
   kProvesNothing,  ///< The id went on, expired, or shows something else: read the markers.
 };
-Verdict Judge(const ParticipantName& name, const TxnDescription& description);
+/// `asked` is what the latest EndTxn of this resolution was answered, if one was sent.
+Verdict Judge(const ParticipantName& name, const TxnDescription& description,
+              std::optional<EndTxnAnswer::Kind> asked = std::nullopt);
 
 /// What the markers of one partition say of our producer id, from the evidence offset on.
 enum class MarkerFound : std::uint8_t { kCommit, kAbort, kNone };
@@ -60,8 +81,7 @@ enum class MarkerFound : std::uint8_t { kCommit, kAbort, kNone };
 /// The markers, all partitions together. A missing marker proves nothing.
 ParticipantOutcome JudgeMarkers(const std::vector<MarkerFound>& found);
 
-// ---- The loop
-// ------------------------------------------------------------------------------------
+// ---- The loop -----------------------------------------------------------------------------------
 
 enum class ResolvePhase : std::uint8_t {
   kDescribing,
@@ -78,6 +98,7 @@ struct Resolution {
   ResolvePhase phase = ResolvePhase::kWaiting;
   ResolvePhase resume = ResolvePhase::kDescribing;  ///< After kWaiting.
   int attempt = 0;                                  ///< Failures and waits in a row, for backoff.
+  std::optional<EndTxnAnswer::Kind> asked;          ///< The latest EndTxn's answer, if any.
   ParticipantOutcome outcome = ParticipantOutcome::kPending;
   std::string problem;  ///< Why it is still in doubt, for people; empty while all goes well.
   std::vector<TopicPartition> hanging;  ///< Partitions whose markers are late, or lost.
@@ -88,9 +109,8 @@ struct Resolution {
 struct Described {
   Result<TxnDescription> answer;
 };
-/// EndTxn was answered, or was not: either way Describe tells. The text is for people.
 struct EndTxnAnswered {
-  Status answer;
+  EndTxnAnswer answer;
 };
 struct MarkersRead {
   Result<std::vector<MarkerFound>> answer;

@@ -89,6 +89,15 @@ struct ParticipantName {
   friend bool operator==(const ParticipantName&, const ParticipantName&) = default;
 };
 
+/// A transactional producer, as its brokers know it: a later instance of the id, or a fence or
+/// time-out of it, has another epoch, or another producer id.
+struct ProducerInstance {
+  TransactionalId transactional_id;
+  ProducerId producer_id;
+  ProducerEpoch producer_epoch;
+  friend bool operator==(const ProducerInstance&, const ProducerInstance&) = default;
+};
+
 /// Where a partition's end-of-transaction marker will be looked for: at or after this offset, which
 /// lies between the participant's last write there and its marker. Control batches outlive
 /// compaction, records do not.
@@ -103,7 +112,18 @@ struct PreparedParticipant {
   ParticipantName name;
   std::vector<Evidence> evidence;  ///< One per partition written, group offsets included.
   WallTime deadline;               ///< When the broker may abort it, for people and logs only.
+  /// The client's own producer opened it: its id is never initialised by us.
+  bool enlisted = false;
   friend bool operator==(const PreparedParticipant&, const PreparedParticipant&) = default;
+};
+
+/// The Kafka transaction of a client's own producer that a global one is to end: logged before its
+/// first write, so that after our crash an undecided one is aborted at once. Its name has no start
+/// time: nothing has begun.
+struct Enlistment {
+  GlobalTxnId txn;
+  ParticipantName name;
+  friend bool operator==(const Enlistment&, const Enlistment&) = default;
 };
 
 // ---- Outcomes --------------------------------------------------------------------------------

@@ -158,7 +158,7 @@ void MeasureOpening(log::OpenOptions options, Clock& clock) {
         for (std::uint32_t participant : {0u, 1u}) {
           log->StoreCompletion({BatchId(static_cast<std::uint64_t>(batch)), participant,
                                 txn::ParticipantOutcome::kCommitted},
-                               latch.Done());
+                               false, latch.Done());
         }
       }
       latch.Wait();

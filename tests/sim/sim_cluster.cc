@@ -33,6 +33,22 @@ Error Refused(KafkaError error) {
   return MakeError(Code::kUnavailable, Name(error), Effect::kUnknown);
 }
 
+txn::EndTxnAnswer::Kind KindOf(KafkaError error) {
+  using Kind = txn::EndTxnAnswer::Kind;
+  switch (error) {
+    case KafkaError::kNone:
+      return Kind::kDone;
+    case KafkaError::kInvalidTxnState:
+      return Kind::kInvalidState;
+    case KafkaError::kInvalidProducerEpoch:
+    case KafkaError::kProducerFenced:
+    case KafkaError::kInvalidProducerIdMapping:
+      return Kind::kFenced;
+    default:
+      return Kind::kUncertain;
+  }
+}
+
 Error OtherCluster() {
   return MakeError(Code::kFailedPrecondition, "another Kafka cluster answers");
 }
@@ -270,25 +286,50 @@ void SimCluster::Describe(const txn::ParticipantName& name,
 }
 
 void SimCluster::EndTxn(const txn::ParticipantName& name, txn::Direction direction,
-                        Callback<Status> done) {
+                        Callback<txn::EndTxnAnswer> done) {
   if (!MayAsk(name)) {
-    world_.scheduler.After(milliseconds(1), life_, [done] { done(OtherCluster()); });
+    world_.scheduler.After(milliseconds(1), life_,
+                           [done] { done({.problem = OtherCluster().message}); });
     return;
   }
   const std::string id = name.transactional_id.get();
   Touch(id);
   const Producer producer{name.producer_id.get(), name.producer_epoch.get()};
   const bool commit = direction == txn::Direction::kCommit;
+  const int version = name.protocol == txn::EndTxnProtocol::kTv2 ? 5 : 4;
   broker_.Call<ProducerAnswer>(
-      SimBroker::Sender::kWire, "EndTxn(" + id + ") v4 " + (commit ? "commit" : "abort"), life_,
+      SimBroker::Sender::kWire,
+      "EndTxn(" + id + ") v" + std::to_string(version) + (commit ? " commit" : " abort"), life_,
       kRequestTimeout,
-      [id, producer, commit](FakeKafka& kafka) { return kafka.EndTxn(4, id, producer, commit); },
+      [id, producer, commit, version](FakeKafka& kafka) {
+        return kafka.EndTxn(version, id, producer, commit);
+      },
       [done](std::optional<ProducerAnswer> answer) {
-        if (!answer) return done(NoAnswer());
-        if (answer->error != KafkaError::kNone) return done(Refused(answer->error));
-        done({});
+        if (!answer) return done({.problem = NoAnswer().message});
+        done({KindOf(answer->error), ProducerId(answer->producer.id),
+              ProducerEpoch(answer->producer.epoch), Name(answer->error)});
       });
 }
+
+void SimCluster::LogEnds(std::vector<txn::TopicPartition> partitions,
+                         Callback<Result<std::vector<txn::Evidence>>> done) {
+  using Ends = std::vector<txn::Evidence>;
+  broker_.Call<Ends>(
+      SimBroker::Sender::kWire, "ListOffsets (ends)", life_, kRequestTimeout,
+      [partitions = std::move(partitions)](FakeKafka& kafka) {
+        Ends ends;
+        for (const txn::TopicPartition& partition : partitions) {
+          ends.push_back({partition, kafka.Partition(partition)->high_watermark()});
+        }
+        return ends;
+      },
+      [done](std::optional<Ends> ends) {
+        if (!ends) return done(NoAnswer());
+        done(*ends);
+      });
+}
+
+void SimCluster::KnowsGroup(std::string, Callback<Result<bool>>) { std::abort(); }
 
 void SimCluster::ReadMarkers(const txn::PreparedParticipant& participant,
                              Callback<Result<std::vector<txn::MarkerFound>>> done) {

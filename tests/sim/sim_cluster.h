@@ -56,7 +56,11 @@ class SimCluster final : public coordinator::Cluster {
   void Describe(const txn::ParticipantName& name,
                 coordinator::Callback<Result<txn::TxnDescription>> done) override;
   void EndTxn(const txn::ParticipantName& name, txn::Direction direction,
-              coordinator::Callback<Status> done) override;
+              coordinator::Callback<txn::EndTxnAnswer> done) override;
+  void LogEnds(std::vector<txn::TopicPartition> partitions,
+               coordinator::Callback<Result<std::vector<txn::Evidence>>> done) override;
+  /// Nobody asks where a group lives: no transaction names a foreign one.
+  void KnowsGroup(std::string group_id, coordinator::Callback<Result<bool>> done) override;
   void ReadMarkers(const txn::PreparedParticipant& participant,
                    coordinator::Callback<Result<std::vector<txn::MarkerFound>>> done) override;
   void CheckMarkers(const txn::PreparedParticipant& participant,

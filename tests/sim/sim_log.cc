@@ -193,7 +193,10 @@ void SimLog::StoreDecision(txn::Decision decision, coordinator::Callback<Status>
   Sync();
 }
 
-void SimLog::StoreCompletion(coordinator::Completion completion,
+void SimLog::StoreEnlistment(txn::Enlistment) {}
+void SimLog::EndEnlistment(ClusterName, TransactionalId) {}
+
+void SimLog::StoreCompletion(coordinator::Completion completion, bool urgent,
                              coordinator::Callback<Status> done) {
   Append(
       Type::kCompletion, log::Encode(log::StoredCompletion{completion, clock_.WallNow()}),
@@ -202,6 +205,7 @@ void SimLog::StoreCompletion(coordinator::Completion completion,
         oracle_.OnCompletionDurable(decisions_.at(completion.batch), completion.participant);
       },
       std::move(done));
+  if (urgent) return Sync();
   if (std::exchange(lazy_sync_planned_, true)) return;
   scheduler_.After(milliseconds(50), life_, [this] {
     lazy_sync_planned_ = false;

@@ -37,8 +37,10 @@ class SimLog final : public coordinator::DecisionLog {
 
   const coordinator::RecoveredLog& recovered() const override { return recovered_; }
   void StoreDecision(txn::Decision decision, coordinator::Callback<Status> done) override;
-  void StoreCompletion(coordinator::Completion completion,
+  void StoreCompletion(coordinator::Completion completion, bool urgent,
                        coordinator::Callback<Status> done) override;
+  void StoreEnlistment(txn::Enlistment enlistment) override;
+  void EndEnlistment(ClusterName cluster, TransactionalId id) override;
   void StoreAcknowledgement(BatchId batch, coordinator::Callback<Status> done) override;
   void StoreOrder(coordinator::StoredOrder order, coordinator::Callback<Status> done) override;
   void StoreBinding(ClusterName cluster, KafkaClusterId id,

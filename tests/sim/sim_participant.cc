@@ -304,7 +304,8 @@ void SimParticipant::SendCommit(int attempts_left, coordinator::Callback<Status>
       });
 }
 
-void SimParticipant::Abort(coordinator::Callback<> done) {
+void SimParticipant::Abort(coordinator::Callback<bool> aborted) {
+  auto done = [aborted = std::move(aborted)] { aborted(false); };
   vote_ = nullptr;
   stopped_ = true;
   cluster_.NoLongerWantsLane(this);

@@ -21,7 +21,7 @@ class SimParticipant final : public coordinator::Participant {
   void Prepare(txn::BranchWork work, MonoTime give_up,
                coordinator::Callback<txn::Vote> vote) override;
   void Commit(coordinator::Callback<Status> done) override;
-  void Abort(coordinator::Callback<> done) override;
+  void Abort(coordinator::Callback<bool> done) override;
   void Release() override;
 
   void TakeLane(Lane* lane);

@@ -117,10 +117,7 @@ TEST_P(FaultsTest, ACommitWithoutAnyAnswerIsUncertainAndTheIdIsLeftAlone) {
   EXPECT_EQ(status.error().effect, Effect::kUnknown);
   // M17: nothing but a decision ends it from here.
   EXPECT_EQ(Describe(prepared.name).state, KafkaTxnState::kOngoing);
-  const Status ended = process_->Ask<Status>([&](const std::function<void(Status)>& done) {
-    cluster_->EndTxn(prepared.name, txn::Direction::kCommit, done);
-  });
-  EXPECT_TRUE(ended.ok()) << ToString(ended.error());
+  EXPECT_TRUE(EndByWire(prepared.name));
   EXPECT_TRUE(BecomesState(prepared.name, KafkaTxnState::kCompleteCommit));
   branch->Release();
   gate_.Forget();
@@ -232,13 +229,7 @@ TEST_P(FaultsTest, ABrokerThatDiesAndComesBackFindsTheTransactionPrepared) {
   broker_.Restart();
   EXPECT_TRUE(Becomes(ClusterState::kReady));
   // librdkafka's own EndTxn may arrive by now; else this one ends it.
-  EXPECT_TRUE(Eventually([&] {
-    return process_
-        ->Ask<Status>([&](const std::function<void(Status)>& done) {
-          cluster_->EndTxn(prepared.name, txn::Direction::kCommit, done);
-        })
-        .ok();
-  }));
+  EXPECT_TRUE(Eventually([&] { return EndByWire(prepared.name); }));
   EXPECT_TRUE(BecomesState(prepared.name, KafkaTxnState::kCompleteCommit));
   branch->Release();
   CommitOne("y");

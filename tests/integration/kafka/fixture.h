@@ -111,6 +111,14 @@ class LanesFixture {
       return answer.ok() && answer->state == state;
     });
   }
+  /// Whether one EndTxn(commit) from outside the lane was answered NONE.
+  bool EndByWire(const txn::ParticipantName& name) {
+    const auto answer =
+        process_->Ask<txn::EndTxnAnswer>([&](const std::function<void(txn::EndTxnAnswer)>& done) {
+          cluster_->EndTxn(name, txn::Direction::kCommit, done);
+        });
+    return answer.kind == txn::EndTxnAnswer::Kind::kDone;
+  }
   std::vector<txn::MarkerFound> Markers(const txn::PreparedParticipant& participant) {
     using Found = Result<std::vector<txn::MarkerFound>>;
     const auto found = process_->Ask<Found>(

@@ -172,7 +172,7 @@ Status Branch::Commit() {
 
 void Branch::Abort() {
   const auto promise = std::make_shared<std::promise<void>>();
-  Run([&] { participant_->Abort([promise] { promise->set_value(); }); });
+  Run([&] { participant_->Abort([promise](bool) { promise->set_value(); }); });
   promise->get_future().get();
 }
 

@@ -66,7 +66,9 @@ class FakeDecisionLog : public coordinator::DecisionLog {
                     coordinator::Callback<Status> done) override;
   std::optional<KafkaClusterId> Binding(const ClusterName& cluster) const override;
   void StoreDecision(txn::Decision, coordinator::Callback<Status>) override { std::abort(); }
-  void StoreCompletion(coordinator::Completion, coordinator::Callback<Status>) override {
+  void StoreEnlistment(txn::Enlistment) override {}
+  void EndEnlistment(ClusterName, TransactionalId) override {}
+  void StoreCompletion(coordinator::Completion, bool, coordinator::Callback<Status>) override {
     std::abort();
   }
   void StoreAcknowledgement(BatchId, coordinator::Callback<Status>) override { std::abort(); }

@@ -62,10 +62,7 @@ TEST_P(JoinTest, LeavesPendingIdsAloneUntilTheyAreSettled) {
   EXPECT_EQ(Describe(decided.name).state, KafkaTxnState::kOngoing);
   EXPECT_EQ(Describe(decided.name).producer_epoch, decided.name.producer_epoch);
 
-  const Status ended = process_->Ask<Status>([&](const std::function<void(Status)>& done) {
-    cluster_->EndTxn(decided.name, txn::Direction::kCommit, done);
-  });
-  EXPECT_TRUE(ended.ok()) << ToString(ended.error());
+  EXPECT_TRUE(EndByWire(decided.name));
   EXPECT_TRUE(BecomesState(decided.name, KafkaTxnState::kCompleteCommit));
   EXPECT_THAT(Committed(), ElementsAre("decided"));
 

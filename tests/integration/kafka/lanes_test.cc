@@ -302,13 +302,8 @@ TEST_P(LanesTest, AnEndTxnOfOursByWireMakesTheLaneUnclean) {
   const auto branch = NewBranch();
   const txn::PreparedParticipant prepared = PrepareYes(*branch, One("x"));
   ASSERT_TRUE(branch->Commit().ok());
-  const auto end = [&] {
-    return process_->Ask<Status>([&](const std::function<void(Status)>& done) {
-      cluster_->EndTxn(prepared.name, txn::Direction::kCommit, done);
-    });
-  };
   // PrepareCommit answers CONCURRENT_TRANSACTIONS, CompleteCommit answers NONE.
-  EXPECT_TRUE(Eventually([&] { return end().ok(); }));
+  EXPECT_TRUE(Eventually([&] { return EndByWire(prepared.name); }));
   branch->Release();
   EXPECT_EQ(CommitOne("y").producer_epoch.get(), prepared.name.producer_epoch.get() + 1);
 }

@@ -40,7 +40,7 @@ VoteArrived Arrives(std::size_t participant, Vote vote) {
   return {participant, std::move(vote), kNow, kMargin};
 }
 
-Batch TwoClusters() { return NewBatch(BatchId(1), {ClusterName("a"), ClusterName("b")}); }
+Batch TwoClusters() { return NewBatch(BatchId(1), {{ClusterName("a")}, {ClusterName("b")}}); }
 
 /// Two clusters, both YES, the decision durable.
 Batch Decided() {
@@ -168,7 +168,7 @@ TEST(BatchTest, WhatAnOperatorDeclaredCommittedIsToldOnlyOnceItIsDurable) {
 }
 
 TEST(BatchTest, ReadOnlyParticipantsAreNotEndedAndNotInTheDecision) {
-  Batch batch = NewBatch(BatchId(1), {ClusterName("a"), ClusterName("b"), ClusterName("c")});
+  Batch batch = NewBatch(BatchId(1), {{ClusterName("a")}, {ClusterName("b")}, {ClusterName("c")}});
   Step(batch, Arrives(0, Yes("a")));
   Step(batch, Arrives(1, ReadOnly()));
   Step(batch, Arrives(2, Yes("c")));

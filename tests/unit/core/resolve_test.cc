@@ -89,18 +89,18 @@ TEST(ResolveTest, OpenIsEndedAndDescribedAgain) {
   Resolution r = NewResolution();
   EXPECT_TRUE(Is<AskDescribe>(StartFromUnknown(r)));
   EXPECT_TRUE(Is<SendEndTxn>(Step(r, Described{Shows(KafkaTxnState::kOngoing)})));
-  EXPECT_TRUE(Is<AskDescribe>(Step(r, EndTxnAnswered{Status()})));
+  EXPECT_TRUE(Is<AskDescribe>(Step(r, EndTxnAnswered{{.kind = EndTxnAnswer::Kind::kDone}})));
   EXPECT_TRUE(Is<Conclude>(Step(r, Described{Shows(KafkaTxnState::kPrepareCommit)})));
   EXPECT_EQ(r.outcome, ParticipantOutcome::kCommitted);
 }
 
 TEST(ResolveTest, AnErrorFromEndTxnIsNoOutcome) {
-  for (const Code code : {Code::kFenced, Code::kUnavailable, Code::kFailedPrecondition,
-                          Code::kPermissionDenied, Code::kInternal}) {
+  using Kind = EndTxnAnswer::Kind;
+  for (const Kind kind : {Kind::kInvalidState, Kind::kFenced, Kind::kUncertain}) {
     Resolution r = NewResolution();
     StartFromUnknown(r);
     Step(r, Described{Shows(KafkaTxnState::kOngoing)});
-    EXPECT_TRUE(Is<Wait>(Step(r, EndTxnAnswered{MakeError(code, "it failed")})));
+    EXPECT_TRUE(Is<Wait>(Step(r, EndTxnAnswered{{.kind = kind, .problem = "it failed"}})));
     EXPECT_EQ(r.problem, "it failed");
     EXPECT_TRUE(Is<AskDescribe>(Step(r, WaitOver{})));
     EXPECT_EQ(r.outcome, ParticipantOutcome::kPending);
@@ -208,7 +208,7 @@ TEST(OrderTest, AbortIsSentOnlyToWhatIsOpenUnderOurName) {
   Step(r, Described{Unavailable()});
   ASSERT_TRUE(Is<AskDescribe>(Step(r, Order(OrderKind::kAbort))));
   EXPECT_EQ(DirectionOf(Step(r, Described{Shows(KafkaTxnState::kOngoing)})), Direction::kAbort);
-  Step(r, EndTxnAnswered{Status()});
+  Step(r, EndTxnAnswered{{.kind = EndTxnAnswer::Kind::kDone}});
   ASSERT_TRUE(Is<Conclude>(Step(r, Described{Shows(KafkaTxnState::kCompleteAbort)})));
   EXPECT_EQ(r.outcome, ParticipantOutcome::kAborted);
   EXPECT_NE(r.problem.find("ann"), std::string::npos) << r.problem;
@@ -228,7 +228,7 @@ TEST(OrderTest, NothingIsSentBesideAnEndTxnThatIsNotAnswered) {
   StartFromUnknown(r);
   EXPECT_EQ(DirectionOf(Step(r, Described{Shows(KafkaTxnState::kOngoing)})), Direction::kCommit);
   EXPECT_TRUE(Step(r, Order(OrderKind::kAbort)).empty());
-  ASSERT_TRUE(Is<AskDescribe>(Step(r, EndTxnAnswered{Status()})));
+  ASSERT_TRUE(Is<AskDescribe>(Step(r, EndTxnAnswered{{.kind = EndTxnAnswer::Kind::kDone}})));
   EXPECT_EQ(DirectionOf(Step(r, Described{Shows(KafkaTxnState::kOngoing)})), Direction::kAbort);
 }
 

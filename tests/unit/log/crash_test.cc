@@ -128,7 +128,7 @@ class History {
         outcome.outcome = Chance(10)  ? ParticipantOutcome::kUnknown
                           : Chance(9) ? ParticipantOutcome::kAborted
                                       : ParticipantOutcome::kCommitted;
-        return log.StoreCompletion({BatchId(batch), i, outcome.outcome},
+        return log.StoreCompletion({BatchId(batch), i, outcome.outcome}, false,
                                    Expect([&outcome] { outcome.durable = true; }));
       }
       if (IsHeuristic(expected) && !expected.acknowledged) {

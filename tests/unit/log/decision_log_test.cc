@@ -293,8 +293,8 @@ TEST_F(DecisionLogTest, ACompletionWaitsForASyncToShare) {
   ASSERT_TRUE(StoreNow(*log_, DecisionOf(1)).ok());
   Answers answers;
   const int before = WalSyncs();
-  log_->StoreCompletion({BatchId(1), 0, ParticipantOutcome::kCommitted}, answers.Expect(1));
-  log_->StoreCompletion({BatchId(1), 1, ParticipantOutcome::kCommitted}, answers.Expect(2));
+  log_->StoreCompletion({BatchId(1), 0, ParticipantOutcome::kCommitted}, false, answers.Expect(1));
+  log_->StoreCompletion({BatchId(1), 1, ParticipantOutcome::kCommitted}, false, answers.Expect(2));
   log_->StoreDecision(DecisionOf(2), answers.Expect(3));
   answers.Wait(3);
   EXPECT_EQ(answers.order(), (Batches{1, 2, 3}));
@@ -318,7 +318,7 @@ TEST_F(DecisionLogTest, ClosingWritesWhatWaits) {
   Open();
   ASSERT_TRUE(StoreNow(*log_, DecisionOf(1, 1)).ok());
   Answers answers;
-  log_->StoreCompletion({BatchId(1), 0, ParticipantOutcome::kCommitted}, answers.Expect(1));
+  log_->StoreCompletion({BatchId(1), 0, ParticipantOutcome::kCommitted}, false, answers.Expect(1));
   log_.reset();
   EXPECT_TRUE(answers.Of(1)->ok());
   Open();

@@ -99,7 +99,7 @@ Status StoreNow(RocksDecisionLog& log, const txn::Decision& decision) {
 Status CompleteNow(RocksDecisionLog& log, std::uint64_t batch, std::uint32_t participant,
                    txn::ParticipantOutcome outcome) {
   return Now([&](auto done) {
-    log.StoreCompletion({BatchId(batch), participant, outcome}, std::move(done));
+    log.StoreCompletion({BatchId(batch), participant, outcome}, false, std::move(done));
   });
 }
 

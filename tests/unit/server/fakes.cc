@@ -29,7 +29,7 @@ void FakeLog::StoreDecision(txn::Decision decision, Callback<Status> done) {
   Answer(std::move(done));
 }
 
-void FakeLog::StoreCompletion(coordinator::Completion completion, Callback<Status> done) {
+void FakeLog::StoreCompletion(coordinator::Completion completion, bool, Callback<Status> done) {
   {
     const std::lock_guard lock(mutex_);
     decisions_[completion.batch].participants.resize(std::max<std::size_t>(
@@ -142,7 +142,9 @@ class FakeCluster::FakeParticipant final : public coordinator::Participant {
     }
     cluster_.executor_.Post([done = std::move(done)] { done({}); });
   }
-  void Abort(Callback<> done) override { cluster_.executor_.Post(std::move(done)); }
+  void Abort(Callback<bool> done) override {
+    cluster_.executor_.Post([done = std::move(done)] { done(false); });
+  }
   void Release() override {}
 
  private:
@@ -195,15 +197,28 @@ void FakeCluster::Describe(const txn::ParticipantName& name,
   executor_.Post([done = std::move(done), answer] { done(answer); });
 }
 
-void FakeCluster::EndTxn(const txn::ParticipantName&, txn::Direction direction,
-                         Callback<Status> done) {
+void FakeCluster::EndTxn(const txn::ParticipantName& name, txn::Direction direction,
+                         Callback<txn::EndTxnAnswer> done) {
   Behaviour now = behaviour();
   if (now.ongoing && direction == txn::Direction::kAbort) {
     now.ongoing = false;
     now.aborted_it = true;
     Set(now);
   }
-  executor_.Post([done = std::move(done)] { done({}); });
+  executor_.Post([done = std::move(done), name] {
+    done({txn::EndTxnAnswer::Kind::kDone, name.producer_id, name.producer_epoch, {}});
+  });
+}
+
+void FakeCluster::LogEnds(std::vector<txn::TopicPartition> partitions,
+                          Callback<Result<std::vector<txn::Evidence>>> done) {
+  std::vector<txn::Evidence> ends;
+  for (txn::TopicPartition& partition : partitions) ends.push_back({std::move(partition), 100});
+  executor_.Post([done = std::move(done), ends] { done(ends); });
+}
+
+void FakeCluster::KnowsGroup(std::string, Callback<Result<bool>> done) {
+  executor_.Post([done = std::move(done)] { done(false); });
 }
 
 void FakeCluster::ListOrphans(Callback<Result<coordinator::OrphanListing>> done) {

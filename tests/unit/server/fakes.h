@@ -30,8 +30,10 @@ class FakeLog final : public coordinator::DecisionLog {
 
   const coordinator::RecoveredLog& recovered() const override { return recovered_; }
   void StoreDecision(txn::Decision decision, coordinator::Callback<Status> done) override;
-  void StoreCompletion(coordinator::Completion completion,
+  void StoreCompletion(coordinator::Completion completion, bool urgent,
                        coordinator::Callback<Status> done) override;
+  void StoreEnlistment(txn::Enlistment) override {}
+  void EndEnlistment(ClusterName, TransactionalId) override {}
   void StoreAcknowledgement(BatchId batch, coordinator::Callback<Status> done) override;
   void StoreOrder(coordinator::StoredOrder order, coordinator::Callback<Status> done) override;
   void StoreBinding(ClusterName cluster, KafkaClusterId id,
@@ -109,7 +111,10 @@ class FakeCluster final : public coordinator::Cluster {
   void Describe(const txn::ParticipantName& name,
                 coordinator::Callback<Result<txn::TxnDescription>> done) override;
   void EndTxn(const txn::ParticipantName& name, txn::Direction direction,
-              coordinator::Callback<Status> done) override;
+              coordinator::Callback<txn::EndTxnAnswer> done) override;
+  void LogEnds(std::vector<txn::TopicPartition> partitions,
+               coordinator::Callback<Result<std::vector<txn::Evidence>>> done) override;
+  void KnowsGroup(std::string group_id, coordinator::Callback<Result<bool>> done) override;
   void ReadMarkers(const txn::PreparedParticipant& participant,
                    coordinator::Callback<Result<std::vector<txn::MarkerFound>>> done) override;
   void CheckMarkers(const txn::PreparedParticipant& participant,

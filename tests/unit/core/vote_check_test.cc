@@ -1,9 +1,9 @@
-#include "kafka/vote_check.h"
+#include "txn/vote_check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace lockstep::kafka {
+namespace lockstep::txn {
 namespace {
 
 using ::testing::HasSubstr;
@@ -13,7 +13,7 @@ using txn::KafkaTxnState;
 class VoteCheckTest : public ::testing::Test {
  protected:
   VoteCheckTest() {
-    lane_ = {TransactionalId("lane-1"), ProducerId(7), ProducerEpoch(3)};
+    producer_ = {TransactionalId("lane-1"), ProducerId(7), ProducerEpoch(3)};
     written_.partitions = {{{"orders", 0}, 17}, {{"orders", 2}, 4}};
     description_.exists = true;
     description_.state = KafkaTxnState::kOngoing;
@@ -25,17 +25,17 @@ class VoteCheckTest : public ::testing::Test {
   }
 
   void ExpectRefusal(AbortReason reason, const char* text) const {
-    const auto refusal = CheckDescription(lane_, written_, description_);
+    const auto refusal = CheckDescription(producer_, written_, description_);
     ASSERT_TRUE(refusal.has_value());
     EXPECT_EQ(refusal->reason, reason);
     EXPECT_THAT(refusal->message, HasSubstr(text));
   }
   void ExpectYes() const {
-    const auto refusal = CheckDescription(lane_, written_, description_);
+    const auto refusal = CheckDescription(producer_, written_, description_);
     EXPECT_FALSE(refusal.has_value()) << refusal->message;
   }
 
-  LaneIdentity lane_;
+  ProducerInstance producer_;
   Written written_;
   txn::TxnDescription description_;
 };
@@ -90,13 +90,13 @@ TEST_F(VoteCheckTest, GroupOffsetsStandInTheOffsetsTopic) {
   ExpectYes();
   EXPECT_EQ(OffsetsPartitions(description_).size(), 2u);
   description_.partitions.push_back({kOffsetsTopic, 11});
-  ExpectRefusal(AbortReason::kVoteMismatch, "did not write");
+  ExpectRefusal(AbortReason::kVoteMismatch, "not written");
 }
 
 TEST_F(VoteCheckTest, OffsetsThatNobodySentAreNo) {
   description_.partitions.push_back({kOffsetsTopic, 5});
-  ExpectRefusal(AbortReason::kVoteMismatch, "did not write");
+  ExpectRefusal(AbortReason::kVoteMismatch, "not written");
 }
 
 }  // namespace
-}  // namespace lockstep::kafka
+}  // namespace lockstep::txn

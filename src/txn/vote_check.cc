@@ -1,14 +1,11 @@
-#include "kafka/vote_check.h"
+#include "txn/vote_check.h"
 
 #include <set>
 #include <string>
 #include <utility>
 
-namespace lockstep::kafka {
+namespace lockstep::txn {
 namespace {
-
-using txn::AbortReason;
-using txn::Refusal;
 
 Refusal Refuse(AbortReason reason, std::string message, bool retriable) {
   return Refusal{reason, ClusterName{}, std::move(message), retriable};
@@ -18,21 +15,20 @@ std::string NameOf(const ProducerId& id, const ProducerEpoch& epoch) {
   return std::to_string(id.get()) + ", epoch " + std::to_string(epoch.get());
 }
 
-std::string List(const std::set<txn::TopicPartition>& partitions) {
+std::string List(const std::set<TopicPartition>& partitions) {
   std::string text;
-  for (const txn::TopicPartition& partition : partitions) {
+  for (const TopicPartition& partition : partitions) {
     text += (text.empty() ? "" : ", ") + ToString(partition);
   }
   return text;
 }
 
-std::optional<Refusal> CheckPartitions(const Written& written,
-                                       const txn::TxnDescription& description) {
-  std::set<txn::TopicPartition> missing;
+std::optional<Refusal> CheckPartitions(const Written& written, const TxnDescription& description) {
+  std::set<TopicPartition> missing;
   for (const auto& [partition, offset] : written.partitions) missing.insert(partition);
-  std::set<txn::TopicPartition> foreign;
+  std::set<TopicPartition> foreign;
   std::size_t of_groups = 0;
-  for (const txn::TopicPartition& partition : description.partitions) {
+  for (const TopicPartition& partition : description.partitions) {
     if (missing.erase(partition) > 0) continue;
     if (partition.topic == kOffsetsTopic) {
       ++of_groups;
@@ -43,18 +39,18 @@ std::optional<Refusal> CheckPartitions(const Written& written,
   if (!missing.empty()) {
     return Refuse(AbortReason::kVoteMismatch,
                   "the broker's transaction does not show " + List(missing) +
-                      ", which we wrote: is the ACL Describe on these topics missing?",
+                      ", which was written: is the ACL Describe on these topics missing?",
                   false);
   }
   if (written.groups > 0 && of_groups == 0) {
     return Refuse(AbortReason::kVoteMismatch,
-                  "the broker's transaction does not show the group offsets that we sent: is the "
+                  "the broker's transaction does not show the group offsets that were sent: is the "
                   "ACL Describe on topic __consumer_offsets missing?",
                   false);
   }
   if (!foreign.empty() || of_groups > written.groups) {
     return Refuse(AbortReason::kVoteMismatch,
-                  "the broker's transaction has partitions that we did not write: " +
+                  "the broker's transaction has partitions that were not written: " +
                       (foreign.empty() ? std::string(kOffsetsTopic) : List(foreign)),
                   true);
   }
@@ -63,22 +59,22 @@ std::optional<Refusal> CheckPartitions(const Written& written,
 
 }  // namespace
 
-std::optional<Refusal> CheckDescription(const LaneIdentity& lane, const Written& written,
-                                        const txn::TxnDescription& description) {
-  const std::string id = "transactional.id " + lane.transactional_id.get();
+std::optional<Refusal> CheckDescription(const ProducerInstance& producer, const Written& written,
+                                        const TxnDescription& description) {
+  const std::string id = "transactional.id " + producer.transactional_id.get();
   if (!description.exists) {
     return Refuse(AbortReason::kVoteMismatch, "the broker does not know " + id, true);
   }
-  if (description.producer_id != lane.producer_id ||
-      description.producer_epoch != lane.producer_epoch) {
+  if (description.producer_id != producer.producer_id ||
+      description.producer_epoch != producer.producer_epoch) {
     return Refuse(AbortReason::kProducerFenced,
                   id + " is now producer " +
-                      NameOf(description.producer_id, description.producer_epoch) + "; ours was " +
-                      NameOf(lane.producer_id, lane.producer_epoch) +
+                      NameOf(description.producer_id, description.producer_epoch) + "; it was " +
+                      NameOf(producer.producer_id, producer.producer_epoch) +
                       ": the broker aborted the transaction, or someone took the id over",
                   true);
   }
-  if (description.state != txn::KafkaTxnState::kOngoing) {
+  if (description.state != KafkaTxnState::kOngoing) {
     return Refuse(AbortReason::kVoteMismatch,
                   "the broker says that the transaction of " + id + " is " +
                       std::string(Name(description.state)) + ", not Ongoing",
@@ -90,12 +86,12 @@ std::optional<Refusal> CheckDescription(const LaneIdentity& lane, const Written&
   return CheckPartitions(written, description);
 }
 
-std::vector<txn::TopicPartition> OffsetsPartitions(const txn::TxnDescription& description) {
-  std::vector<txn::TopicPartition> partitions;
-  for (const txn::TopicPartition& partition : description.partitions) {
+std::vector<TopicPartition> OffsetsPartitions(const TxnDescription& description) {
+  std::vector<TopicPartition> partitions;
+  for (const TopicPartition& partition : description.partitions) {
     if (partition.topic == kOffsetsTopic) partitions.push_back(partition);
   }
   return partitions;
 }
 
-}  // namespace lockstep::kafka
+}  // namespace lockstep::txn

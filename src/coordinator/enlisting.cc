@@ -1,0 +1,281 @@
+#include <algorithm>
+#include <utility>
+
+#include "coordinator/coordinator.h"
+#include "coordinator/views.h"
+
+/// Transactions of clients' own producers: who may begin one, as a branch of which global one.
+namespace lockstep::coordinator {
+namespace {
+
+using txn::AbortReason;
+using txn::GlobalTxnState;
+using txn::KafkaTxnState;
+
+// An abort whose broker does not answer is left to the producer's owner, who is told so.
+constexpr Duration kAbortTime = std::chrono::seconds(5);
+
+Error NotRegistered(const std::string& registration, const std::string& prefix) {
+  const bool of_this_start = registration.starts_with(prefix);
+  return MakeError(Code::kFenced,
+                   "registration '" + registration + "' is " +
+                       (of_this_start ? "void: its transactional.id was registered anew"
+                                      : "of an earlier start of this server") +
+                       "; close the producer, register, and make a new one");
+}
+
+Error ReinitRequired(const EnlistedId& producer) {
+  return MakeError(Code::kFenced,
+                   "the end of the latest transaction of " + ToString(producer) +
+                       " is not certain to be over: close the producer, register, and make a new "
+                       "one");
+}
+
+Error Unfinished(const EnlistedId& producer) {
+  return MakeError(Code::kUnavailable, "what was begun on " + ToString(producer) +
+                                           " is not known to have ended yet; retry");
+}
+
+}  // namespace
+
+std::string Coordinator::RegistrationPrefix(const RecoveredLog& log) {
+  return log.log_id.get() + "-" + std::to_string(log.incarnation.get()) + "-";
+}
+
+EnlistedParticipant::Ports Coordinator::EnlistedPorts(Cluster& cluster) {
+  return {executor_, clock_, log_, enlistments_, cluster};
+}
+
+void Coordinator::WhenFree(const EnlistedId& producer, std::function<void()> then,
+                           std::function<void()> late) {
+  // Whichever comes first cancels the other.
+  const auto wait = std::make_shared<Enlistments::WaitId>();
+  const auto timer =
+      executor_.PostAfter(options_.prepare_timeout, [this, producer, wait, late = std::move(late)] {
+        enlistments_.StopWaiting(producer, *wait);
+        late();
+      });
+  *wait = enlistments_.WhenFree(producer, [this, timer, then = std::move(then)] {
+    executor_.Cancel(timer);
+    executor_.Post(then);
+  });
+}
+
+// ---- RegisterProducer ---------------------------------------------------------------------------
+
+void Coordinator::RegisterProducer(ClusterName cluster, TransactionalId id,
+                                   txn::EndTxnProtocol protocol,
+                                   Callback<Result<Registered>> done) {
+  Post(
+      [this, producer = EnlistedId{std::move(cluster), std::move(id)}, protocol, done] {
+        if (FindCluster(producer.cluster) == nullptr) {
+          return done(UnknownCluster(producer.cluster, clusters_));
+        }
+        if (Status admitted = CheckAdmission(); !admitted.ok()) return done(admitted.error());
+        if (Enlistments::Registration* before = enlistments_.FindProducer(producer)) {
+          const GlobalTxnId txn = before->txn;
+          enlistments_.Void(producer);
+          if (const auto found = open_.find(txn); found != open_.end()) {
+            AbortOpen(found->second, {AbortReason::kProducerFenced, producer.cluster,
+                                      ToString(producer) + " was registered anew", true});
+          }
+        }
+        Register(producer, protocol, done);
+      },
+      done);
+}
+
+void Coordinator::Register(const EnlistedId& producer, txn::EndTxnProtocol protocol,
+                           const Callback<Result<Registered>>& done) {
+  if (failed_) return done(*failed_);
+  if (enlistments_.held(producer)) {
+    return WhenFree(
+        producer, [this, producer, protocol, done] { Register(producer, protocol, done); },
+        [producer, done] { done(Unfinished(producer)); });
+  }
+  const ClusterStatus status = FindCluster(producer.cluster)->status();
+  if (status.kafka_cluster_id.get().empty() || status.state == ClusterState::kMismatch) {
+    return done(MakeError(Code::kUnavailable, "cluster '" + producer.cluster.get() + "' is " +
+                                                  std::string(Name(status.state)) + ": " +
+                                                  status.problem));
+  }
+  if (status.transaction_version < 2) protocol = txn::EndTxnProtocol::kTv1;
+  const Enlistments::Registration& made = enlistments_.Register(producer, protocol);
+  done(Registered{made.id, made.protocol});
+}
+
+// ---- Enlist -------------------------------------------------------------------------------------
+
+struct Coordinator::Enlisting {
+  GlobalTxnId txn;
+  std::string registration;
+  std::optional<ToldProducer> told;
+  Callback<Status> done;
+};
+
+void Coordinator::Enlist(GlobalTxnId id, std::string registration, std::optional<ToldProducer> told,
+                         Callback<Status> done) {
+  Post([this, enlisting = std::make_shared<Enlisting>(Enlisting{
+                  std::move(id), std::move(registration), told, done})] { TryEnlist(enlisting); },
+       done);
+}
+
+Status Coordinator::CheckEnlist(const OpenTxn& txn,
+                                const Enlistments::Registration& registration) const {
+  if (registration.reinit_required) return ReinitRequired(registration.producer);
+  const ClusterName& cluster = registration.producer.cluster;
+  if (txn.work.contains(cluster) || txn.enlisted.contains(cluster)) {
+    return MakeError(Code::kFailedPrecondition, "the transaction has a branch on cluster '" +
+                                                    cluster.get() + "' already: a cluster has one");
+  }
+  const auto other = open_.find(registration.txn);
+  if (other != open_.end() && (other->second.view.state == GlobalTxnState::kActive ||
+                               other->second.view.state == GlobalTxnState::kPreparing)) {
+    return MakeError(Code::kFailedPrecondition,
+                     ToString(registration.producer) + " is enlisted in transaction '" +
+                         registration.txn.get() + "', which is neither committed nor aborted");
+  }
+  return {};
+}
+
+void Coordinator::TryEnlist(const std::shared_ptr<Enlisting>& enlisting) {
+  if (failed_) return enlisting->done(*failed_);
+  const auto found = open_.find(enlisting->txn);
+  if (found == open_.end()) {
+    const Result<TxnView> closed = ClosedView(enlisting->txn);
+    return enlisting->done(closed.ok() ? NotActive(closed->state) : closed.error());
+  }
+  OpenTxn& txn = found->second;
+  if (txn.view.state != GlobalTxnState::kActive) {
+    return enlisting->done(NotActive(txn.view.state));
+  }
+  Enlistments::Registration* registration = enlistments_.Find(enlisting->registration);
+  if (registration == nullptr) {
+    return enlisting->done(
+        NotRegistered(enlisting->registration, RegistrationPrefix(log_.recovered())));
+  }
+  const auto enlisted = txn.enlisted.find(registration->producer.cluster);
+  if (enlisted != txn.enlisted.end() && enlisted->second->registration() == registration->id) {
+    return enlisting->done({});  // A repeated call.
+  }
+  if (Status may = CheckEnlist(txn, *registration); !may.ok()) return enlisting->done(may);
+  if (enlistments_.held(registration->producer)) {
+    return WhenFree(
+        registration->producer, [this, enlisting] { TryEnlist(enlisting); },
+        [enlisting, producer = registration->producer] { enlisting->done(Unfinished(producer)); });
+  }
+  const TransactionalId& id = registration->producer.transactional_id;
+  if (enlisting->told) {
+    Bind(txn, *registration, {id, enlisting->told->producer_id, enlisting->told->producer_epoch});
+    return enlisting->done({});
+  }
+  if (registration->bound) {
+    Bind(txn, *registration, *registration->bound);
+    return enlisting->done({});
+  }
+  Cluster* cluster = FindCluster(registration->producer.cluster);
+  cluster->Describe({.cluster = cluster->name(),
+                     .kafka_cluster_id = cluster->status().kafka_cluster_id,
+                     .transactional_id = id},
+                    [this, enlisting](Result<txn::TxnDescription> description) {
+                      executor_.Post([this, enlisting, description = std::move(description)] {
+                        OnBoundDescribed(enlisting, description);
+                      });
+                    });
+}
+
+/// The producer's first transaction under its registration, and its library does not tell: what the
+/// broker shows before the first write is what it must show at the vote.
+void Coordinator::OnBoundDescribed(const std::shared_ptr<Enlisting>& enlisting,
+                                   const Result<txn::TxnDescription>& description) {
+  Enlistments::Registration* registration = enlistments_.Find(enlisting->registration);
+  if (registration == nullptr) return TryEnlist(enlisting);  // Void by now: it says so.
+  if (!description.ok()) return enlisting->done(description.error());
+  const std::string producer = ToString(registration->producer);
+  if (!description->exists) {
+    return enlisting->done(MakeError(
+        Code::kFailedPrecondition,
+        "the brokers do not know " + producer + ": call initTransactions() before Enlist"));
+  }
+  switch (description->state) {
+    case KafkaTxnState::kOngoing:
+      return enlisting->done(MakeError(Code::kFailedPrecondition,
+                                       producer + " has a Kafka transaction open: Enlist comes "
+                                                  "before the first write"));
+    case KafkaTxnState::kEmpty:
+    case KafkaTxnState::kCompleteCommit:
+    case KafkaTxnState::kCompleteAbort:
+      registration->bound = {registration->producer.transactional_id, description->producer_id,
+                             description->producer_epoch};
+      return TryEnlist(enlisting);
+    default:
+      return enlisting->done(Unfinished(registration->producer));
+  }
+}
+
+void Coordinator::Bind(OpenTxn& txn, Enlistments::Registration& registration,
+                       const txn::ProducerInstance& producer) {
+  Cluster* cluster = FindCluster(registration.producer.cluster);
+  registration.bound = producer;
+  registration.txn = txn.view.id;
+  const txn::ParticipantName name{.cluster = cluster->name(),
+                                  .kafka_cluster_id = cluster->status().kafka_cluster_id,
+                                  .transactional_id = producer.transactional_id,
+                                  .producer_id = producer.producer_id,
+                                  .producer_epoch = producer.producer_epoch,
+                                  .protocol = registration.protocol};
+  auto participant =
+      std::make_unique<EnlistedParticipant>(EnlistedPorts(*cluster), name, registration.id);
+  participant->SetAbortTime(kAbortTime);
+  txn.enlisted.emplace(cluster->name(), std::move(participant));
+  txn.has_enlisted = true;
+  log_.StoreEnlistment({txn.view.id, name});
+  Touch(txn);
+}
+
+Status Coordinator::CheckEnlistedWork(const OpenTxn& txn, const CommitOptions& options) const {
+  if (txn.has_enlisted && options.wait == WaitFor::kDecided) {
+    return MakeError(Code::kInvalidArgument,
+                     "wait: DECIDED is not for a transaction with a producer of the client's own: "
+                     "that may go on only after COMPLETE");
+  }
+  for (const auto& [cluster, participant] : txn.enlisted) {
+    if (options.enlisted.contains(participant->registration())) continue;
+    return MakeError(Code::kInvalidArgument,
+                     "enlisted: nothing is said of what " +
+                         ToString(EnlistedId{cluster, participant->name().transactional_id}) +
+                         " wrote (registration '" + participant->registration() + "')");
+  }
+  if (txn.view.state != GlobalTxnState::kActive) return {};
+  for (const auto& [registration, work] : options.enlisted) {
+    const bool known = std::ranges::any_of(txn.enlisted, [&](const auto& entry) {
+      return entry.second->registration() == registration;
+    });
+    if (known) continue;
+    return MakeError(Code::kInvalidArgument, "enlisted: registration '" + registration +
+                                                 "' is not enlisted in this transaction");
+  }
+  return {};
+}
+
+// ---- After a crash ------------------------------------------------------------------------------
+
+void Coordinator::AbortEnlisted(const txn::Enlistment& enlistment) {
+  Cluster* cluster = FindCluster(enlistment.name.cluster);
+  const EnlistedId producer{enlistment.name.cluster, enlistment.name.transactional_id};
+  // Gone from the configuration: left to its owner, and to Kafka's time-out. Held: what is decided
+  // there is the id's last transaction.
+  if (cluster == nullptr || enlistments_.held(producer)) {
+    return log_.EndEnlistment(producer.cluster, producer.transactional_id);
+  }
+  aborting_.push_back(std::make_unique<EnlistedParticipant>(EnlistedPorts(*cluster),
+                                                            enlistment.name, std::string()));
+  const auto participant = std::prev(aborting_.end());
+  (*participant)->Abort([this, participant](bool) {
+    (*participant)->Release();
+    // Not here: this is the participant's own call.
+    executor_.Post([this, participant] { aborting_.erase(participant); });
+  });
+}
+
+}  // namespace lockstep::coordinator
