@@ -48,6 +48,7 @@ bool EnlistedParticipant::bound_to(const txn::TxnDescription& description) const
 void EnlistedParticipant::Prepare(txn::BranchWork, MonoTime give_up, Callback<txn::Vote> vote) {
   give_up_ = give_up;
   vote_ = std::move(vote);
+  if (!work_.read_only) AskEndsAhead();
   Ask();
 }
 
@@ -63,6 +64,34 @@ void EnlistedParticipant::Ask() {
   ports_.cluster.Describe(name_, Answered(&EnlistedParticipant::OnDescribed));
 }
 
+/// What the client does not tell is asked for beside the description, not after it.
+void EnlistedParticipant::AskEndsAhead() {
+  std::vector<txn::TopicPartition> unknown;
+  for (const auto& [partition, offset] : work_.partitions) {
+    if (offset < 0) unknown.push_back(partition);
+  }
+  if (const auto* registration = ports_.enlistments.FindProducer(id_)) {
+    for (const std::string& group : work_.group_ids) {
+      const auto known = registration->group_partitions.find(group);
+      if (known != registration->group_partitions.end()) unknown.push_back(known->second);
+    }
+  }
+  if (unknown.empty()) return;
+  awaits_ends_ = true;
+  ports_.cluster.LogEnds(std::move(unknown), Answered(&EnlistedParticipant::OnEnds));
+}
+
+void EnlistedParticipant::OnEnds(const Ends& ends) {
+  awaits_ends_ = false;
+  if (vote_ == nullptr) return;
+  if (!ends.ok()) {
+    return VoteNo(AbortReason::kClusterUnavailable,
+                  "asking for the ends of partitions: " + ends.error().message, true);
+  }
+  for (const txn::Evidence& end : *ends) ends_[end.partition] = end.offset;
+  Compare();
+}
+
 void EnlistedParticipant::OnDescribed(const Result<txn::TxnDescription>& description) {
   if (vote_ == nullptr) return;
   if (!description.ok()) {
@@ -76,8 +105,13 @@ void EnlistedParticipant::OnDescribed(const Result<txn::TxnDescription>& descrip
     });
     return;
   }
-  if (work_.read_only) return CheckReadOnly(*description);
-  CheckWritten(*description);
+  description_ = *description;
+  Compare();
+}
+
+void EnlistedParticipant::Compare() {
+  if (!description_ || awaits_ends_) return;
+  work_.read_only ? CheckReadOnly(*description_) : CheckWritten(*description_);
 }
 
 void EnlistedParticipant::CheckReadOnly(const txn::TxnDescription& description) {
@@ -102,46 +136,45 @@ void EnlistedParticipant::CheckWritten(const txn::TxnDescription& description) {
     return VoteNo(*std::move(refusal));
   }
   name_.start_time_ms = description.start_time_ms;
-  timeout_ms_ = description.timeout_ms;
-  // The broker's clock started after ours did: this is the earlier end.
-  deadline_ = enlisted_at_ + milliseconds(description.timeout_ms);
-  FindEvidence(description);
+  FindEvidence();
 }
 
-void EnlistedParticipant::FindEvidence(const txn::TxnDescription& description) {
-  std::vector<txn::TopicPartition> unknown = txn::OffsetsPartitions(description);
-  for (const auto& [partition, offset] : work_.partitions) {
-    if (offset >= 0) {
-      evidence_.push_back({partition, offset});
-    } else {
-      unknown.push_back(partition);
-    }
+/// All is acknowledged and the marker is not written: where the client tells no offset, the
+/// partition's end lies between the two.
+void EnlistedParticipant::FindEvidence() {
+  std::vector<txn::TopicPartition> unknown;
+  for (const txn::TopicPartition& partition : description_->partitions) {
+    const auto told = work_.partitions.find(partition);
+    if (told != work_.partitions.end() && told->second >= 0) continue;
+    if (!ends_.contains(partition)) unknown.push_back(partition);
   }
   if (unknown.empty()) return VoteYes();
-  // All is acknowledged and the marker is not written: the end of the partition lies between.
-  const auto found = [this,
-                      life = std::weak_ptr(life_)](const Result<std::vector<txn::Evidence>>& ends) {
-    if (life.expired() || vote_ == nullptr) return;
-    if (!ends.ok()) {
-      return VoteNo(AbortReason::kClusterUnavailable,
-                    "asking for the ends of partitions: " + ends.error().message, true);
-    }
-    evidence_.insert(evidence_.end(), ends->begin(), ends->end());
-    VoteYes();
-  };
-  ports_.cluster.LogEnds(std::move(unknown), [&executor = ports_.executor, found](auto ends) {
-    executor.Post([found, ends = std::move(ends)] { found(ends); });
-  });
+  awaits_ends_ = true;
+  ports_.cluster.LogEnds(std::move(unknown), Answered(&EnlistedParticipant::OnEnds));
+}
+
+void EnlistedParticipant::RememberGroup() {
+  const auto partitions = txn::OffsetsPartitions(*description_);
+  auto* registration = ports_.enlistments.FindProducer(id_);
+  // With several it cannot be told which is whose.
+  if (registration == nullptr || work_.group_ids.size() != 1 || partitions.size() != 1) return;
+  registration->group_partitions[*work_.group_ids.begin()] = partitions.front();
 }
 
 void EnlistedParticipant::VoteYes() {
+  RememberGroup();
   txn::Vote vote;
   vote.kind = txn::Vote::Kind::kYes;
   vote.prepared.name = name_;
-  vote.prepared.evidence = std::move(evidence_);
-  vote.prepared.deadline = WallTime{name_.start_time_ms + timeout_ms_};
+  for (const txn::TopicPartition& partition : description_->partitions) {
+    const auto told = work_.partitions.find(partition);
+    const bool is_told = told != work_.partitions.end() && told->second >= 0;
+    vote.prepared.evidence.push_back({partition, is_told ? told->second : ends_.at(partition)});
+  }
+  vote.prepared.deadline = WallTime{name_.start_time_ms + description_->timeout_ms};
   vote.prepared.enlisted = true;
-  vote.deadline = deadline_;
+  // The broker's clock started after ours did: this is the earlier end.
+  vote.deadline = enlisted_at_ + milliseconds(description_->timeout_ms);
   std::exchange(vote_, nullptr)(std::move(vote));
 }
 

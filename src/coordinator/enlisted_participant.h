@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -50,11 +51,18 @@ class EnlistedParticipant final : public Participant {
   void Release() override;
 
  private:
+  using Ends = Result<std::vector<txn::Evidence>>;
+
   void Ask();
+  void AskEndsAhead();
   void OnDescribed(const Result<txn::TxnDescription>& description);
+  void OnEnds(const Ends& ends);
+  /// Both have answered: the description, and the ends that were asked for beside it.
+  void Compare();
   void CheckWritten(const txn::TxnDescription& description);
   void CheckReadOnly(const txn::TxnDescription& description);
-  void FindEvidence(const txn::TxnDescription& description);
+  void FindEvidence();
+  void RememberGroup();
   void VoteYes();
   void VoteNo(txn::AbortReason reason, const std::string& message, bool retriable);
   void VoteNo(txn::Refusal refusal);
@@ -81,9 +89,9 @@ class EnlistedParticipant final : public Participant {
   Callback<txn::Vote> vote_;  // Null once it voted, or may not any more.
   Callback<bool> aborted_;
   int attempt_ = 0;
-  MonoTime deadline_{};
-  std::vector<txn::Evidence> evidence_;
-  std::int32_t timeout_ms_ = 0;
+  std::optional<txn::TxnDescription> description_;  // As far as it has answered.
+  bool awaits_ends_ = false;
+  std::map<txn::TopicPartition, std::int64_t> ends_;
 
   // What the end of it leaves behind.
   bool uncertain_ = false;  // An EndTxn of ours without its NONE, or the producer is another one.

@@ -35,6 +35,8 @@ class Enlistments {
     /// What the brokers must show of its next transaction. TV1: stays; TV2: moves with each end.
     std::optional<txn::ProducerInstance> bound;
     bool reinit_required = false;  ///< Not enlisted any more: its owner must register anew.
+    /// The partition of __consumer_offsets that a group of its was seen to have: for ever.
+    std::map<std::string, txn::TopicPartition> group_partitions;
     /// The latest global transaction that it was enlisted in, or is about to be; empty: none since
     /// the end of the one before was durable.
     GlobalTxnId txn;

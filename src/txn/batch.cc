@@ -69,29 +69,31 @@ Effects StartAborting(Batch& batch, Refusal why) {
   return effects;
 }
 
-/// Under TV1 the producer's next transaction has the same name: told of COMMITTED it may begin, and
-/// recovery would not find this one again (rule M11). A TV2 producer waits at its next Enlist.
+/// Under TV1 an enlisted producer's next transaction has the same name: told of COMMITTED it may
+/// begin, and recovery would not find this one again (rule M11). A TV2 producer waits at its next
+/// Enlist.
 bool MovesOnWhenTold(const BatchParticipant& participant) {
   return participant.enlisted && participant.prepared &&
          participant.prepared->name.protocol == EndTxnProtocol::kTv1;
 }
 
-/// The outcome that may be told now, if any. COMMITTED may be told as soon as it is known: were the
-/// completions lost, recovery would find the same. What a later look might not show again (an
-/// aborted or unknowable participant, an operator's declaration, an enlisted one under TV1) is told
-/// only once it is durable.
+/// Known to be committed may be told at once: were the completion lost, recovery would find the
+/// same. What a later look might not show again (an aborted or unknowable participant, an
+/// operator's declaration, one whose producer moves on) is told only once it is durable.
+bool MayBeTold(const BatchParticipant& participant) {
+  if (participant.phase == ParticipantPhase::kReleased) return true;
+  return participant.outcome == ParticipantOutcome::kCommitted && !participant.declared &&
+         !MovesOnWhenTold(participant);
+}
+
+/// The outcome that may be told now, if any.
 std::optional<GlobalTxnState> FinalOutcome(const Batch& batch) {
   bool heuristic = false;
-  bool provable = true;
-  bool durable = true;
   for (const BatchParticipant& participant : batch.participants) {
     if (participant.outcome == ParticipantOutcome::kPending) return std::nullopt;
+    if (!MayBeTold(participant)) return std::nullopt;
     heuristic |= participant.outcome != ParticipantOutcome::kCommitted;
-    provable &= participant.outcome == ParticipantOutcome::kCommitted && !participant.declared &&
-                !MovesOnWhenTold(participant);
-    durable &= participant.phase == ParticipantPhase::kReleased;
   }
-  if (!provable && !durable) return std::nullopt;
   return heuristic ? GlobalTxnState::kHeuristic : GlobalTxnState::kCommitted;
 }
 

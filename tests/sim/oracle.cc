@@ -45,6 +45,12 @@ void Oracle::OnAdded(const GlobalTxnId& id, const ClusterName& cluster, std::uin
   txn.branches[cluster].expected.insert(tags.begin(), tags.end());
 }
 
+void Oracle::OnWritten(const GlobalTxnId& id, const ClusterName& cluster,
+                       const std::vector<std::string>& tags) {
+  txns_.at(id).enlisted = true;
+  txns_.at(id).branches[cluster].expected.insert(tags.begin(), tags.end());
+}
+
 GlobalTxnId Oracle::TxnOfTag(const std::string& tag) const {
   const std::string name = tag.substr(0, tag.find('/'));
   const auto call = run_of_call_.find(name);
@@ -404,6 +410,8 @@ Oracle::Counts Oracle::counts() const {
     ++counts.begun;
     if (txn.told_committed) ++counts.committed;
     if (txn.told_heuristic) ++counts.heuristic;
+    if (txn.enlisted && txn.told_committed) ++counts.enlisted_committed;
+    if (txn.enlisted && txn.told_aborted) ++counts.enlisted_aborted;
   }
   return counts;
 }

@@ -44,6 +44,9 @@ class Oracle {
   /// Work was accepted.
   void OnAdded(const GlobalTxnId& id, const ClusterName& cluster, std::uint64_t sequence,
                const std::vector<std::string>& tags);
+  /// What an application's own producer wrote: all of it, acknowledged.
+  void OnWritten(const GlobalTxnId& id, const ClusterName& cluster,
+                 const std::vector<std::string>& tags);
   /// What one call of Submit brought for each cluster.
   using Work = std::map<ClusterName, std::set<std::string>>;
   /// The call `call` of Submit was answered.
@@ -84,6 +87,8 @@ class Oracle {
     std::uint64_t keys = 0;                     ///< That ran.
     std::uint64_t run_again = 0;                ///< Of these: an earlier run had no effect.
     std::uint64_t answered_by_earlier_run = 0;  ///< Calls.
+    std::uint64_t enlisted_committed = 0;       ///< With a producer of the application's own.
+    std::uint64_t enlisted_aborted = 0;
   };
   Counts counts() const;
   std::uint64_t decisions() const { return decisions_; }  ///< Written so far.
@@ -107,6 +112,7 @@ class Oracle {
     bool told_committed = false;
     bool told_aborted = false;
     bool told_heuristic = false;
+    bool enlisted = false;
   };
 
   /// A client's key.

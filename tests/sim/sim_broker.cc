@@ -19,11 +19,25 @@ fake_kafka::FakeKafkaOptions KafkaOptions(const ClusterName& name, const SimOpti
   kafka.cluster_id = "id-of-" + name.get();
   kafka.loses_markers = options.loses_markers;
   kafka.kafka_3 = options.kafka_3;
+  kafka.transaction_version = options.transaction_version;
   kafka.id_expiration_ms = std::chrono::duration_cast<milliseconds>(options.id_expiration).count();
   return kafka;
 }
 
 }  // namespace
+
+bool AsksForPatience(fake_kafka::KafkaError error) {
+  using fake_kafka::KafkaError;
+  switch (error) {
+    case KafkaError::kConcurrentTransactions:
+    case KafkaError::kNotEnoughReplicas:
+    case KafkaError::kNotLeaderOrFollower:
+    case KafkaError::kCoordinatorNotAvailable:
+      return true;
+    default:
+      return false;
+  }
+}
 
 SimBroker::SimBroker(ClusterName name, const SimOptions& options, Scheduler& scheduler,
                      Random& random, Trace& trace, Oracle& oracle)
@@ -66,6 +80,9 @@ Duration SimBroker::VoteDelay() {
 Duration SimBroker::Delay() { return random_.Between(microseconds(50), milliseconds(2)); }
 
 void SimBroker::Send(Sender sender, const std::string& what, std::function<void(bool)> carry_out) {
+  if (sender == Sender::kReliable) {
+    return scheduler_.After(Delay(), [this, carry_out] { Arrive(carry_out); });
+  }
   if (!calm_ && random_.Chance(options_.lose_request)) return Note(what, "lost");
   Duration delay = Delay();
   if (!calm_ && random_.Chance(options_.late)) {

@@ -19,6 +19,9 @@ namespace lockstep::sim {
 class Oracle;
 using fake_kafka::FakeKafka;
 
+/// Clients try again what was answered so.
+bool AsksForPatience(fake_kafka::KafkaError error);
+
 /// One cluster of the simulated world and the network to it: delays, losses, late and repeated
 /// requests, outages, markers that take their time. It outlives every process that talks to it, and
 /// so do the requests on their way.
@@ -35,7 +38,8 @@ class SimBroker {
   bool may_lose_markers() const { return options_.loses_markers; }
 
   /// Who sends: the wire client's requests may be repeated by the network's troubles.
-  enum class Sender { kLane, kWire };
+  /// A reliable one's are neither lost nor late on their way.
+  enum class Sender { kLane, kWire, kReliable };
 
   /// One request over the network. `done` gets the answer, or nothing if none came within
   /// `timeout`: then the request may have been carried out, or may be later. `what` is for the

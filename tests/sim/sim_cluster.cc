@@ -70,6 +70,7 @@ coordinator::ClusterStatus SimCluster::status() const {
           .kafka_cluster_id = kafka_cluster_id_,
           .problem = "",
           .check_markers = ChecksMarkers(),
+          .transaction_version = world_.options.transaction_version,
           .lanes_idle = static_cast<int>(idle_.size())};
 }
 
@@ -278,11 +279,18 @@ void SimCluster::Describe(const txn::ParticipantName& name,
     world_.scheduler.After(milliseconds(1), life_, [done] { done(OtherCluster()); });
     return;
   }
-  DescribeId(name.transactional_id.get(), life_,
-             [done](std::optional<txn::TxnDescription> description) {
-               if (!description) return done(NoAnswer());
-               done(*description);
-             });
+  DescribeId(
+      name.transactional_id.get(), life_,
+      [done, name, &options = world_.options](std::optional<txn::TxnDescription> description) {
+        if (!description) return done(NoAnswer());
+        const bool enlisted = name.transactional_id.get().starts_with("app-");
+        if (options.defect == Defect::kEpochHidden && enlisted && name.start_time_ms < 0 &&
+            name.producer_id.get() >= 0) {
+          description->producer_id = name.producer_id;
+          description->producer_epoch = name.producer_epoch;
+        }
+        done(*description);
+      });
 }
 
 void SimCluster::EndTxn(const txn::ParticipantName& name, txn::Direction direction,
@@ -304,10 +312,11 @@ void SimCluster::EndTxn(const txn::ParticipantName& name, txn::Direction directi
       [id, producer, commit, version](FakeKafka& kafka) {
         return kafka.EndTxn(version, id, producer, commit);
       },
-      [done](std::optional<ProducerAnswer> answer) {
+      [done, producer, version](std::optional<ProducerAnswer> answer) {
         if (!answer) return done({.problem = NoAnswer().message});
-        done({KindOf(answer->error), ProducerId(answer->producer.id),
-              ProducerEpoch(answer->producer.epoch), Name(answer->error)});
+        const Producer now = version < 5 ? producer : answer->producer;
+        done({KindOf(answer->error), ProducerId(now.id), ProducerEpoch(now.epoch),
+              Name(answer->error)});
       });
 }
 

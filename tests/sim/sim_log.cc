@@ -100,6 +100,9 @@ void SimLog::Recover() {
     }
     oracle_.OnDecisionDurable(decision);
   }
+  for (const auto& [id, enlistment] : std::exchange(enlisted_, {})) {
+    if (!batch_of_.contains(enlistment.txn)) recovered_.enlisted.push_back(enlistment);
+  }
   recovered_.next_batch = BatchId(std::max(next, recovered_.next_batch.get()));
   recovered_.horizon = horizon_;
 }
@@ -130,6 +133,15 @@ void SimLog::ReadRecord(Type type, std::string_view payload) {
     }
     case Type::kForgotten:
       return ApplyForgotten(MustDecode<log::Forgotten>(payload));
+    case Type::kEnlistment: {
+      auto enlistment = MustDecode<txn::Enlistment>(payload);
+      const txn::ParticipantName& name = enlistment.name;
+      enlisted_[name.cluster.get() + '\0' + name.transactional_id.get()] = std::move(enlistment);
+      return;
+    }
+    case Type::kEnlistmentEnded:
+      enlisted_.erase(std::string(payload));
+      return;
   }
   throw std::runtime_error("a record of unknown type in the simulated log");
 }
@@ -193,8 +205,16 @@ void SimLog::StoreDecision(txn::Decision decision, coordinator::Callback<Status>
   Sync();
 }
 
-void SimLog::StoreEnlistment(txn::Enlistment) {}
-void SimLog::EndEnlistment(ClusterName, TransactionalId) {}
+// Not synced: how much of it a crash leaves is the disk's affair.
+void SimLog::StoreEnlistment(txn::Enlistment enlistment) {
+  if (failed_) return;
+  Write(Type::kEnlistment, log::Encode(enlistment));
+}
+
+void SimLog::EndEnlistment(ClusterName cluster, TransactionalId id) {
+  if (failed_) return;
+  Write(Type::kEnlistmentEnded, cluster.get() + '\0' + id.get());
+}
 
 void SimLog::StoreCompletion(coordinator::Completion completion, bool urgent,
                              coordinator::Callback<Status> done) {

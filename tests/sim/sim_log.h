@@ -67,6 +67,8 @@ class SimLog final : public coordinator::DecisionLog {
     kOrder = 'o',
     kBinding = 'b',
     kForgotten = 'f',
+    kEnlistment = 'e',
+    kEnlistmentEnded = 'E',  // The cluster, a zero byte, the transactional.id.
   };
   /// Written, not yet synced.
   struct Waiting {
@@ -100,6 +102,7 @@ class SimLog final : public coordinator::DecisionLog {
 
   // What is durable.
   coordinator::RecoveredLog recovered_;
+  std::map<std::string, txn::Enlistment> enlisted_;  // While it is read back.
   std::map<BatchId, txn::Decision> decisions_;
   std::map<GlobalTxnId, BatchId> batch_of_;
   std::map<std::string, BatchId> batch_of_key_;

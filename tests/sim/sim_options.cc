@@ -60,6 +60,11 @@ SimOptions OptionsFor(std::uint64_t seed, Defect defect) {
   const bool expires = random.Chance(0.2) && !o.loses_markers;
   o.id_expiration = expires ? seconds(random.Between(2, 30)) : std::chrono::hours(168);
   o.keyed = sometimes(0.6, 0.8);
+  // Where an ABORT marker may be left out, the producer's next COMMIT marker commits what it
+  // aborted: our lanes take another producer id then, an application cannot
+  // (docs/design/enlisted.md).
+  o.apps = random.Chance(0.7) && !o.loses_markers ? random.Between(1, 2) : 0;
+  o.transaction_version = o.kafka_3 || random.Chance(0.2) ? 1 : 2;
   return o;
 }
 

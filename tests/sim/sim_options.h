@@ -36,7 +36,15 @@ namespace lockstep::sim {
   X(kFenceForgotten, "fence-forgotten", "lanes of earlier incarnations are left as they are")    \
   X(kKeysNotRecovered, "keys-not-recovered", "a start does not find the keys of complete ones")  \
   X(kHorizonBelowKeys, "horizon-below-keys",                                                     \
-    "the horizon leaves out when the forgotten keys were born")
+    "the horizon leaves out when the forgotten keys were born")                                  \
+  X(kEndsUnanswered, "ends-unanswered",                                                          \
+    "an application ends its own transaction although Commit was not answered (M16)")            \
+  X(kUncertainEndIgnored, "uncertain-end-ignored",                                               \
+    "an application goes on with its producer although its own EndTxn was not answered (M16)")   \
+  X(kProducerKept, "producer-kept",                                                              \
+    "an application registers anew, and goes on with the producer that it has (M16)")            \
+  X(kEpochHidden, "epoch-hidden",                                                                \
+    "votes of enlisted participants do not see that the id is another producer's by now (M9)")
 
 enum class Defect : std::uint8_t {
   kNone,
@@ -62,6 +70,8 @@ struct SimOptions {
   int clients = 3;
   int txns = 6;      ///< Per client.
   double keyed = 0;  ///< Per transaction: it is run under a key.
+  int apps = 0;      ///< Applications with a producer of their own.
+  std::int16_t transaction_version = 2;
 
   double crash = 0;               ///< Of lockstepd, per step; some of them are orderly stops.
   double lose_request = 0;        ///< Per request: it never arrives.

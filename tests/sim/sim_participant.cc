@@ -16,18 +16,6 @@ using txn::AbortReason;
 constexpr milliseconds kRequestTimeout{1'000};
 constexpr milliseconds kRetry{20};
 
-bool AsksForPatience(KafkaError error) {
-  switch (error) {
-    case KafkaError::kConcurrentTransactions:
-    case KafkaError::kNotEnoughReplicas:
-    case KafkaError::kNotLeaderOrFollower:
-    case KafkaError::kCoordinatorNotAvailable:
-      return true;
-    default:
-      return false;
-  }
-}
-
 AbortReason ReasonFor(KafkaError error) {
   switch (error) {
     case KafkaError::kUnknownTopicOrPartition:

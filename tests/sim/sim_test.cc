@@ -13,7 +13,7 @@ void PrintTo(const DefectInfo& info, std::ostream* out) { *out << info.name; }
 
 namespace {
 
-constexpr std::uint64_t kSeeds = 400;
+constexpr std::uint64_t kSeeds = 1'000;
 
 class PlantedBug : public ::testing::TestWithParam<DefectInfo> {};
 
@@ -56,6 +56,8 @@ TEST(Simulation, MeetsWhatItIsFor) {
     counts.keys += outcome.counts.keys;
     counts.run_again += outcome.counts.run_again;
     counts.answered_by_earlier_run += outcome.counts.answered_by_earlier_run;
+    counts.enlisted_committed += outcome.counts.enlisted_committed;
+    counts.enlisted_aborted += outcome.counts.enlisted_aborted;
     crashes += outcome.crashes;
   }
   EXPECT_GT(counts.committed, 100u);
@@ -65,6 +67,8 @@ TEST(Simulation, MeetsWhatItIsFor) {
   EXPECT_GT(counts.keys, 50u);
   EXPECT_GT(counts.run_again, 20u);
   EXPECT_GT(counts.answered_by_earlier_run, 20u);
+  EXPECT_GT(counts.enlisted_committed, 50u);
+  EXPECT_GT(counts.enlisted_aborted, 50u);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <utility>
 
+#include "sim_app.h"
 #include "sim_client.h"
 
 namespace lockstep::sim {
@@ -63,6 +64,7 @@ World::World(const SimOptions& options, Trace::Mode trace)
   for (int i = 0; i < options_.clients; ++i) {
     clients_.push_back(std::make_unique<SimClient>(*this, i));
   }
+  for (int i = 0; i < options_.apps; ++i) apps_.push_back(std::make_unique<SimApp>(*this, i));
 }
 
 World::~World() { scheduler_.SetExecutor(nullptr); }
@@ -80,6 +82,7 @@ void World::StartProcess() {
     return "lockstepd: start " + std::to_string(process_->log.recovered().incarnation.get()) +
            ", " + std::to_string(process_->log.recovered().incomplete.size()) + " incomplete";
   });
+  ++incarnation_;
   if (calm_) process_->log.CalmDown();
   scheduler_.SetExecutor(&process_->executor);
   const Status status = process_->coordinator.Start();
@@ -149,14 +152,18 @@ void World::RunClients() {
   StartProcess();
   Operate();
   for (const auto& client : clients_) client->Start();
+  for (const auto& app : apps_) app->Start();
   // Bounded: in some worlds the weather never lets the last client finish.
   constexpr std::uint64_t kMostSteps = 20'000;
   while (steps_ < kMostSteps) {
-    bool all = true;
-    for (const auto& client : clients_) all &= client->done();
-    if (all) return;
+    if (AllDone()) return;
     Step();
   }
+}
+
+bool World::AllDone() const {
+  const auto done = [](const auto& it) { return it->done(); };
+  return std::ranges::all_of(clients_, done) && std::ranges::all_of(apps_, done);
 }
 
 void World::Quiesce() {
@@ -165,11 +172,14 @@ void World::Quiesce() {
   for (const auto& [name, broker] : brokers_) broker->CalmDown();
   if (process_ != nullptr) process_->log.CalmDown();
   for (const auto& client : clients_) client->Stop();
+  for (const auto& app : apps_) app->Stop();
   // Late requests arrive within 20 s, transactions of clients that vanished expire within 30 s.
   const Duration calm_until = scheduler_.now() + minutes(1);
   settled_ = false;
   RunUntil("still in doubt long after all troubles ended", minutes(10),
            [&] { return settled_ && scheduler_.now() > calm_until; });
+  RunUntil("an application does not come to its end", minutes(10),
+           [&] { return std::ranges::all_of(apps_, [](const auto& app) { return app->done(); }); });
 }
 
 /// The operator: looks every second, has missing markers written, orders COMMIT again where it

@@ -18,6 +18,7 @@
 
 namespace lockstep::sim {
 
+class SimApp;
 class SimClient;
 
 /// One life of lockstepd: the real coordinator over simulated adapters.
@@ -65,6 +66,8 @@ class World {
   Trace& trace() { return trace_; }
   /// Nullptr while lockstepd is down.
   coordinator::Coordinator* coordinator();
+  /// How often lockstepd was started.
+  std::uint64_t incarnation() const { return incarnation_; }
   const std::map<ClusterName, std::unique_ptr<SimBroker>>& brokers() const { return brokers_; }
 
  private:
@@ -74,6 +77,7 @@ class World {
   void EndProcess();
   void Step();
   void RunClients();
+  bool AllDone() const;
   /// Troubles end; steps on until nothing is in doubt any more, or it takes too long.
   void Quiesce();
   void Operate();
@@ -93,7 +97,9 @@ class World {
   SimDisk disk_;
   std::map<ClusterName, std::unique_ptr<SimBroker>> brokers_;
   std::unique_ptr<Process> process_;
+  std::uint64_t incarnation_ = 0;
   std::vector<std::unique_ptr<SimClient>> clients_;
+  std::vector<std::unique_ptr<SimApp>> apps_;
   bool calm_ = false;
   bool settled_ = false;    // Nothing was in doubt when the operator looked last.
   bool must_exit_ = false;  // The coordinator said so: its log failed.

@@ -151,8 +151,8 @@ TEST(BatchTest, HeuristicIsToldOnlyOnceItIsDurable) {
     Batch batch = Decided();
     Step(batch, ParticipantEnded{0, ParticipantOutcome::kCommitted});
     EXPECT_EQ(Count<AnnounceOutcome>(Step(batch, ParticipantEnded{1, bad})), 0);
-    EXPECT_EQ(Count<AnnounceOutcome>(Step(batch, CompletionStored{1})), 0);
-    const auto effects = Step(batch, CompletionStored{0});
+    EXPECT_EQ(Count<AnnounceOutcome>(Step(batch, CompletionStored{0})), 0);
+    const auto effects = Step(batch, CompletionStored{1});
     EXPECT_EQ(Only<AnnounceOutcome>(effects).outcome, GlobalTxnState::kHeuristic);
   }
 }
@@ -162,8 +162,8 @@ TEST(BatchTest, WhatAnOperatorDeclaredCommittedIsToldOnlyOnceItIsDurable) {
   Step(batch, ParticipantEnded{0, ParticipantOutcome::kCommitted});
   const ParticipantEnded declared{1, ParticipantOutcome::kCommitted, true};
   EXPECT_EQ(Count<AnnounceOutcome>(Step(batch, declared)), 0);
-  EXPECT_EQ(Count<AnnounceOutcome>(Step(batch, CompletionStored{1})), 0);
-  const auto effects = Step(batch, CompletionStored{0});
+  EXPECT_EQ(Count<AnnounceOutcome>(Step(batch, CompletionStored{0})), 0);
+  const auto effects = Step(batch, CompletionStored{1});
   EXPECT_EQ(Only<AnnounceOutcome>(effects).outcome, GlobalTxnState::kCommitted);
 }
 
@@ -197,9 +197,10 @@ TEST(BatchTest, RecoveryEndsWhatIsPendingAndKeepsWhatIsKnown) {
   Batch batch = RecoveredBatch(decision);
   const auto effects = Step(batch, DecisionStored{});
   EXPECT_EQ(Only<EndParticipant>(effects).participant, 1u);
-  Step(batch, ParticipantEnded{1, ParticipantOutcome::kCommitted});
-  const auto last = Step(batch, CompletionStored{1});
+  // What is told of the first is durable, and a later look would find the second again.
+  const auto last = Step(batch, ParticipantEnded{1, ParticipantOutcome::kCommitted});
   EXPECT_EQ(Only<AnnounceOutcome>(last).outcome, GlobalTxnState::kHeuristic);
+  Step(batch, CompletionStored{1});
   EXPECT_EQ(batch.phase, BatchPhase::kDone);
 }
 
@@ -241,6 +242,88 @@ TEST(BatchDeathTest, EventsThatOnlyADefectCanSendStopTheProcess) {
         Step(batch, ParticipantEnded{0, ParticipantOutcome::kCommitted});
       },
       "");
+}
+
+// ---- Enlisted participants ----------------------------------------------------------------------
+
+Batch WithEnlisted() {
+  return NewBatch(BatchId(1), {{ClusterName("a")}, {ClusterName("b"), true}});
+}
+
+Vote EnlistedYes(const std::string& cluster, EndTxnProtocol protocol) {
+  Vote vote = Yes(cluster);
+  vote.prepared.enlisted = true;
+  vote.prepared.name.protocol = protocol;
+  return vote;
+}
+
+Batch DecidedWithEnlisted(EndTxnProtocol protocol) {
+  Batch batch = WithEnlisted();
+  Step(batch, Arrives(0, Yes("a")));
+  Step(batch, Arrives(1, EnlistedYes("b", protocol)));
+  Step(batch, DecisionStored{});
+  return batch;
+}
+
+TEST(EnlistedBatchTest, AbortedIsToldOnceItsAbortIsKnown) {
+  Batch batch = WithEnlisted();
+  Step(batch, Arrives(1, EnlistedYes("b", EndTxnProtocol::kTv1)));
+  EXPECT_EQ(Count<AnnounceOutcome>(Step(batch, Arrives(0, No("a")))), 0);
+  // The lane's end is nobody's business but ours.
+  EXPECT_EQ(
+      Count<AnnounceOutcome>(
+          Step(batch, ParticipantEnded{.participant = 0, .outcome = ParticipantOutcome::kAborted})),
+      0);
+  const auto effects = Step(batch, ParticipantEnded{.participant = 1,
+                                                    .outcome = ParticipantOutcome::kAborted,
+                                                    .reinit_required = true});
+  EXPECT_EQ(Only<AnnounceOutcome>(effects).outcome, GlobalTxnState::kAborted);
+  EXPECT_EQ(Count<ReleaseParticipant>(effects), 1);
+  EXPECT_TRUE(batch.participants[1].reinit_required);
+  EXPECT_EQ(batch.phase, BatchPhase::kDone);
+}
+
+TEST(EnlistedBatchTest, AReadOnlyVoteLeavesNothingToWaitFor) {
+  Batch batch = WithEnlisted();
+  Step(batch, Arrives(1, ReadOnly()));
+  EXPECT_EQ(Count<AnnounceOutcome>(Step(batch, Arrives(0, No("a")))), 1);
+}
+
+TEST(EnlistedBatchTest, UnderTv1CommittedIsToldOnceItIsDurable) {
+  Batch batch = DecidedWithEnlisted(EndTxnProtocol::kTv1);
+  Step(batch, ParticipantEnded{0, ParticipantOutcome::kCommitted});
+  const auto ended = Step(batch, ParticipantEnded{1, ParticipantOutcome::kCommitted});
+  EXPECT_TRUE(Only<StoreCompletion>(ended).urgent);
+  EXPECT_EQ(Count<AnnounceOutcome>(ended), 0);
+  const auto stored = Step(batch, CompletionStored{1});
+  EXPECT_EQ(Only<AnnounceOutcome>(stored).outcome, GlobalTxnState::kCommitted);
+}
+
+TEST(EnlistedBatchTest, ALaneDoesNotHoldThatAnswerBack) {
+  Batch batch = DecidedWithEnlisted(EndTxnProtocol::kTv1);
+  Step(batch, ParticipantEnded{1, ParticipantOutcome::kCommitted});
+  Step(batch, CompletionStored{1});
+  const auto ended = Step(batch, ParticipantEnded{0, ParticipantOutcome::kCommitted});
+  EXPECT_FALSE(Only<StoreCompletion>(ended).urgent);
+  EXPECT_EQ(Count<AnnounceOutcome>(ended), 1);
+}
+
+TEST(EnlistedBatchTest, UnderTv2CommittedIsToldAtOnceAndTheIdWaits) {
+  Batch batch = DecidedWithEnlisted(EndTxnProtocol::kTv2);
+  Step(batch, ParticipantEnded{0, ParticipantOutcome::kCommitted});
+  const auto ended = Step(batch, ParticipantEnded{1, ParticipantOutcome::kCommitted});
+  EXPECT_EQ(Only<AnnounceOutcome>(ended).outcome, GlobalTxnState::kCommitted);
+  EXPECT_EQ(Count<ReleaseParticipant>(ended), 0);
+  EXPECT_EQ(Count<ReleaseParticipant>(Step(batch, CompletionStored{1})), 1);
+}
+
+TEST(EnlistedBatchTest, IsStillEnlistedAfterACrash) {
+  Batch batch = WithEnlisted();
+  Step(batch, Arrives(0, Yes("a")));
+  Step(batch, Arrives(1, EnlistedYes("b", EndTxnProtocol::kTv1)));
+  Batch recovered = RecoveredBatch(DecisionOf(batch, {GlobalTxnId("t")}, WallTime{1}));
+  EXPECT_FALSE(recovered.participants[0].enlisted);
+  EXPECT_TRUE(recovered.participants[1].enlisted);
 }
 
 }  // namespace

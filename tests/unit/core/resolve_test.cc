@@ -298,5 +298,87 @@ TEST(OrderTest, AnOrderOfAnEarlierLifeIsObeyed) {
   EXPECT_EQ(DirectionOf(Step(r, Described{Shows(KafkaTxnState::kOngoing)})), Direction::kAbort);
 }
 
+// ---- TV2: EndTxn bumps the epoch, and is asked itself -------------------------------------------
+
+using Kind = EndTxnAnswer::Kind;
+
+ParticipantName Tv2Name() {
+  ParticipantName name = Name();
+  name.protocol = EndTxnProtocol::kTv2;
+  return name;
+}
+
+Resolution NewTv2Resolution() {
+  Resolution resolution = NewResolution();
+  resolution.participant.name = Tv2Name();
+  return resolution;
+}
+
+TEST(JudgeTv2Test, ItsOwnEndHasTheNextEpoch) {
+  for (const std::int16_t epoch : {3, 4}) {
+    EXPECT_EQ(Judge(Tv2Name(), Shows(KafkaTxnState::kPrepareCommit, epoch)), Verdict::kCommitted);
+    EXPECT_EQ(Judge(Tv2Name(), Shows(KafkaTxnState::kCompleteCommit, epoch)), Verdict::kCommitted);
+    EXPECT_EQ(Judge(Tv2Name(), Shows(KafkaTxnState::kCompleteAbort, epoch)), Verdict::kAborted);
+  }
+}
+
+TEST(JudgeTv2Test, WhatHasAnotherNameIsAskedForByEndTxn) {
+  // The producer id ended with its last epoch: the broker goes on with another one.
+  const TxnDescription committed = Shows(KafkaTxnState::kCompleteCommit, 0, -1, 8);
+  EXPECT_EQ(Judge(Tv2Name(), committed), Verdict::kAskByEndTxn);
+  EXPECT_EQ(Judge(Tv2Name(), committed, Kind::kUncertain), Verdict::kAskByEndTxn);
+  EXPECT_EQ(Judge(Tv2Name(), committed, Kind::kInvalidState), Verdict::kProvesNothing);
+  EXPECT_EQ(Judge(Tv2Name(), committed, Kind::kFenced), Verdict::kProvesNothing);
+
+  const TxnDescription aborted = Shows(KafkaTxnState::kCompleteAbort, 0, -1, 8);
+  EXPECT_EQ(Judge(Tv2Name(), aborted), Verdict::kAskByEndTxn);
+  EXPECT_EQ(Judge(Tv2Name(), aborted, Kind::kInvalidState), Verdict::kAborted) << "M15";
+  EXPECT_EQ(Judge(Tv2Name(), aborted, Kind::kFenced), Verdict::kProvesNothing);
+}
+
+TEST(JudgeTv2Test, WhatIsOpenIsNeverAskedByAnEndTxnThatWouldEndIt) {
+  EXPECT_EQ(Judge(Tv2Name(), Shows(KafkaTxnState::kOngoing, 3, kStart + 1)),
+            Verdict::kProvesNothing);
+  EXPECT_EQ(Judge(Tv2Name(), Shows(KafkaTxnState::kOngoing, 4)), Verdict::kProvesNothing);
+  EXPECT_EQ(Judge(Tv2Name(), Shows(KafkaTxnState::kEmpty)), Verdict::kProvesNothing);
+}
+
+TEST(ResolveTv2Test, NoneForCommitIsTheBrokersWord) {
+  Resolution r = NewTv2Resolution();
+  StartFromUnknown(r);
+  EXPECT_TRUE(Is<SendEndTxn>(Step(r, Described{Shows(KafkaTxnState::kOngoing)})));
+  EXPECT_TRUE(Is<Conclude>(Step(r, EndTxnAnswered{{.kind = Kind::kDone}})));
+  EXPECT_EQ(r.outcome, ParticipantOutcome::kCommitted);
+}
+
+TEST(ResolveTv2Test, ARollOverIsSeenThrough) {
+  Resolution r = NewTv2Resolution();
+  StartFromUnknown(r);
+  const Described shown{Shows(KafkaTxnState::kCompleteAbort, 0, -1, 8)};
+  EXPECT_TRUE(Is<SendEndTxn>(Step(r, shown)));
+  EXPECT_TRUE(Is<Wait>(Step(r, EndTxnAnswered{{.kind = Kind::kUncertain}})));
+  EXPECT_TRUE(Is<AskDescribe>(Step(r, WaitOver{})));
+  EXPECT_TRUE(Is<SendEndTxn>(Step(r, shown)));
+  Step(r, EndTxnAnswered{{.kind = Kind::kInvalidState}});
+  Step(r, WaitOver{});
+  EXPECT_TRUE(Is<Conclude>(Step(r, shown)));
+  EXPECT_EQ(r.outcome, ParticipantOutcome::kAborted);
+}
+
+TEST(ResolveTv2Test, AnOrderedAbortIsSentOnlyToWhatIsOpen) {
+  Resolution r = NewTv2Resolution();
+  r.order = OperatorOrder{.kind = OrderKind::kAbort};
+  StartFromUnknown(r);
+  const auto asked = Step(r, Described{Shows(KafkaTxnState::kCompleteCommit, 0, -1, 8)});
+  ASSERT_TRUE(Is<SendEndTxn>(asked));
+  EXPECT_EQ(std::get<SendEndTxn>(asked[0]).direction, Direction::kCommit);
+  Step(r, EndTxnAnswered{{.kind = Kind::kUncertain}});
+  Step(r, WaitOver{});
+  const auto ended = Step(r, Described{Shows(KafkaTxnState::kOngoing)});
+  ASSERT_TRUE(Is<SendEndTxn>(ended));
+  EXPECT_EQ(std::get<SendEndTxn>(ended[0]).direction, Direction::kAbort);
+  EXPECT_TRUE(Is<AskDescribe>(Step(r, EndTxnAnswered{{.kind = Kind::kDone}})));
+}
+
 }  // namespace
 }  // namespace lockstep::txn
