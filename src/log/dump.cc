@@ -56,6 +56,7 @@ class Printer {
     PrintMeta();
     PrintBindings();
     PrintBatches();
+    PrintEnlistments();
   }
   bool damaged() const { return damaged_; }
 
@@ -131,6 +132,25 @@ class Printer {
     if (Status status = ReadStatus(*it); !status.ok()) Complain(status.error());
   }
 
+  void PrintEnlistments() {
+    const std::unique_ptr<rocksdb::Iterator> it(db_.NewIterator({}));
+    for (it->Seek(keys::kEnlistments); it->Valid() && it->key().starts_with(keys::kEnlistments);
+         it->Next()) {
+      const auto enlistment = Decode<txn::Enlistment>(it->value().ToStringView(),
+                                                      keys::Describe(it->key().ToStringView()));
+      if (!enlistment.ok()) {
+        Complain(enlistment.error());
+        continue;
+      }
+      const txn::ParticipantName& name = enlistment->name;
+      out_ << "enlisted in transaction " << Text(enlistment->txn.get()) << ": cluster "
+           << Text(name.cluster.get()) << " (" << Text(name.kafka_cluster_id.get()) << "), ";
+      PrintProducer(name);
+      out_ << "\n";
+    }
+    if (Status status = ReadStatus(*it); !status.ok()) Complain(status.error());
+  }
+
   void Print(const StoredBatch& batch) {
     const txn::Decision& decision = batch.decision;
     out_ << "batch " << decision.batch << " " << txn::Name(txn::StateOf(decision)) << ", decided "
@@ -146,14 +166,19 @@ class Printer {
     for (const txn::DecidedParticipant& participant : decision.participants) Print(participant);
   }
 
+  void PrintProducer(const txn::ParticipantName& name) {
+    out_ << "transactional.id " << Text(name.transactional_id.get()) << ", producer "
+         << name.producer_id << " epoch " << name.producer_epoch << ", EndTxn "
+         << (name.protocol == txn::EndTxnProtocol::kTv1 ? "v0-4" : "v5");
+  }
+
   void Print(const txn::DecidedParticipant& participant) {
     const txn::ParticipantName& name = participant.prepared.name;
     out_ << "  cluster " << Text(name.cluster.get()) << " (" << Text(name.kafka_cluster_id.get())
-         << ") " << txn::Name(participant.outcome) << ": transactional.id "
-         << Text(name.transactional_id.get()) << ", producer " << name.producer_id << " epoch "
-         << name.producer_epoch << ", EndTxn "
-         << (name.protocol == txn::EndTxnProtocol::kTv1 ? "v0-4" : "v5") << ", began "
-         << Text(WallTime{name.start_time_ms}) << ", deadline "
+         << ") " << txn::Name(participant.outcome) << ": "
+         << (participant.prepared.enlisted ? "enlisted " : "");
+    PrintProducer(name);
+    out_ << ", began " << Text(WallTime{name.start_time_ms}) << ", deadline "
          << Text(participant.prepared.deadline) << "\n";
     if (participant.order) {
       out_ << "    " << Text(participant.order->given_at)

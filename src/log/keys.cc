@@ -6,6 +6,7 @@ namespace lockstep::log::keys {
 namespace {
 
 constexpr std::size_t kBatchEnd = 1 + sizeof(std::uint64_t);
+constexpr std::size_t kEnlistedCluster = kEnlistments.size() + sizeof(std::uint32_t);
 constexpr char kAcknowledgementMark = 'a';
 constexpr char kCompletionMark = 'c';
 constexpr char kOrderMark = 'o';
@@ -57,6 +58,12 @@ std::string Order(BatchId batch, std::uint32_t participant) {
 std::string Binding(const ClusterName& cluster) { return std::string(kBindings) + cluster.get(); }
 
 std::string Open(BatchId batch) { return BatchKey(kOpen, batch); }
+
+std::string Enlistment(const ClusterName& cluster, const TransactionalId& id) {
+  std::string key(kEnlistments);
+  AppendBigEndian(static_cast<std::uint32_t>(cluster.get().size()), key);
+  return key + cluster.get() + id.get();
+}
 
 std::string Txn(const GlobalTxnId& txn) { return std::string(kTxns) + txn.get(); }
 
@@ -111,6 +118,13 @@ std::string Describe(std::string_view key) {
   const std::string rest(key.substr(key.empty() ? 0 : 1));
   if (key.starts_with(kBindings)) return "binding of cluster '" + rest + "'";
   if (key.starts_with(kTxns)) return "index entry of transaction '" + rest + "'";
+  if (key.starts_with(kEnlistments) && key.size() >= kEnlistedCluster) {
+    const auto size = ReadBigEndian<std::uint32_t>(key.substr(kEnlistments.size()));
+    const std::string_view cluster = key.substr(kEnlistedCluster, size);
+    return "enlistment of transactional.id '" +
+           std::string(key.substr(kEnlistedCluster + cluster.size())) + "' on cluster '" +
+           std::string(cluster) + "'";
+  }
   if (key.starts_with(kClientKeys)) return "index entry of client key '" + rest + "'";
   return "unknown key of " + std::to_string(key.size()) + " bytes";
 }

@@ -19,6 +19,8 @@
 ///     'm' "identity" | "start" | "forgotten" | "kept"
 ///     'o' batch(8)                       empty; there while the batch is open: a participant is
 ///                                        pending, or it is heuristic and not acknowledged
+///     'p' length(4) cluster name, transactional.id
+///                                        the enlistment of a client's own producer
 ///     't' transaction id                 batch(8), the batch whose member it is
 namespace lockstep::log::keys {
 
@@ -31,6 +33,7 @@ inline constexpr std::string_view kDecisions = "d";
 inline constexpr std::string_view kBindings = "k";
 inline constexpr std::string_view kClientKeys = "e";
 inline constexpr std::string_view kOpen = "o";
+inline constexpr std::string_view kEnlistments = "p";
 inline constexpr std::string_view kTxns = "t";
 
 std::string Decision(BatchId batch);
@@ -39,6 +42,7 @@ std::string Completion(BatchId batch, std::uint32_t participant);
 std::string Order(BatchId batch, std::uint32_t participant);
 std::string Binding(const ClusterName& cluster);
 std::string Open(BatchId batch);
+std::string Enlistment(const ClusterName& cluster, const TransactionalId& id);
 std::string Txn(const GlobalTxnId& txn);
 std::string ClientKey(std::string_view key);
 

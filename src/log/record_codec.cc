@@ -76,6 +76,7 @@ void Fill(const txn::DecidedParticipant& from, proto::Participant& to) {
   }
   to.set_deadline_ms(from.prepared.deadline.ms);
   to.set_outcome(ToProto(from.outcome));
+  to.set_enlisted(from.prepared.enlisted);
 }
 
 proto::Record NewRecord() {
@@ -154,13 +155,16 @@ std::optional<txn::OrderKind> FromProto(proto::OrderKind kind) {
   }
 }
 
+bool IsEpoch(std::int32_t epoch) {
+  return epoch >= 0 && epoch <= std::numeric_limits<std::int16_t>::max();
+}
+
 Result<txn::DecidedParticipant> FromProto(proto::Participant& from, std::string_view where) {
   const auto protocol = FromProto(from.protocol());
   const auto outcome = FromProto(from.outcome());
   if (!protocol) return Corrupt(where, "a participant's EndTxn protocol is unknown");
   if (!outcome) return Corrupt(where, "a participant's outcome is unknown");
-  if (from.producer_epoch() < 0 ||
-      from.producer_epoch() > std::numeric_limits<std::int16_t>::max()) {
+  if (!IsEpoch(from.producer_epoch())) {
     return Corrupt(where, "a participant's producer epoch is out of range");
   }
   txn::DecidedParticipant to;
@@ -178,6 +182,7 @@ Result<txn::DecidedParticipant> FromProto(proto::Participant& from, std::string_
         {{std::move(*evidence.mutable_topic()), evidence.partition()}, evidence.offset()});
   }
   to.prepared.deadline = WallTime{from.deadline_ms()};
+  to.prepared.enlisted = from.enlisted();
   return to;
 }
 
@@ -187,13 +192,17 @@ bool IsLogId(const std::string& text) {
 }
 
 /// What is wrong with a participant; empty if nothing is.
-std::string_view ProblemOf(const txn::PreparedParticipant& participant) {
-  const txn::ParticipantName& name = participant.name;
+std::string_view ProblemOf(const txn::ParticipantName& name) {
   if (name.cluster.get().empty()) return "a participant has no cluster";
   if (name.kafka_cluster_id.get().empty()) return "a participant has no Kafka cluster id";
   if (name.transactional_id.get().empty()) return "a participant has no transactional.id";
   if (name.producer_id.get() < 0) return "a participant's producer id is negative";
   if (name.producer_epoch.get() < 0) return "a participant's producer epoch is negative";
+  return {};
+}
+
+std::string_view ProblemOf(const txn::PreparedParticipant& participant) {
+  if (const auto problem = ProblemOf(participant.name); !problem.empty()) return problem;
   for (const txn::Evidence& evidence : participant.evidence) {
     if (evidence.partition.topic.empty()) return "evidence without a topic";
     if (evidence.partition.partition < 0) return "evidence with a negative partition";
@@ -223,6 +232,11 @@ std::string_view ProblemOf(const txn::Decision& decision) {
     if (const auto problem = ProblemOf(participant.prepared); !problem.empty()) return problem;
   }
   return {};
+}
+
+std::string_view ProblemOf(const txn::Enlistment& enlistment) {
+  if (enlistment.txn.get().empty()) return "an enlistment in no transaction";
+  return ProblemOf(enlistment.name);
 }
 
 /// `stored`: something about one participant of a batch.
@@ -327,6 +341,20 @@ std::string Encode(const coordinator::StoredOrder& order) {
   out.set_who(order.order.who);
   out.set_why(order.order.why);
   out.set_given_at_ms(order.order.given_at.ms);
+  return record.SerializeAsString();
+}
+
+std::string Encode(const txn::Enlistment& enlistment) {
+  proto::Record record = NewRecord();
+  proto::Enlistment& out = *record.mutable_enlistment();
+  const txn::ParticipantName& name = enlistment.name;
+  out.set_txn(enlistment.txn.get());
+  out.set_cluster(name.cluster.get());
+  out.set_kafka_cluster_id(name.kafka_cluster_id.get());
+  out.set_transactional_id(name.transactional_id.get());
+  out.set_producer_id(name.producer_id.get());
+  out.set_producer_epoch(name.producer_epoch.get());
+  out.set_protocol(ToProto(name.protocol));
   return record.SerializeAsString();
 }
 
@@ -440,11 +468,40 @@ Result<coordinator::StoredOrder> Decode(std::string_view bytes, std::string_view
       {*kind, from.forced(), from.who(), from.why(), WallTime{from.given_at_ms()}}};
 }
 
+template <>
+Result<txn::Enlistment> Decode(std::string_view bytes, std::string_view where) {
+  const Result<proto::Record> record = Parse(bytes, Kind::kEnlistment, where);
+  if (!record.ok()) return record.error();
+  const proto::Enlistment& from = record->enlistment();
+  const auto protocol = FromProto(from.protocol());
+  if (!protocol) return Corrupt(where, "an enlistment's EndTxn protocol is unknown");
+  if (!IsEpoch(from.producer_epoch())) {
+    return Corrupt(where, "an enlistment's producer epoch is out of range");
+  }
+  txn::Enlistment enlistment{
+      GlobalTxnId(from.txn()),
+      {.cluster = ClusterName(from.cluster()),
+       .kafka_cluster_id = KafkaClusterId(from.kafka_cluster_id()),
+       .transactional_id = TransactionalId(from.transactional_id()),
+       .producer_id = ProducerId(from.producer_id()),
+       .producer_epoch = ProducerEpoch(static_cast<std::int16_t>(from.producer_epoch())),
+       .protocol = *protocol}};
+  if (const auto problem = ProblemOf(enlistment); !problem.empty()) return Corrupt(where, problem);
+  return enlistment;
+}
+
 Status Validate(const txn::Decision& decision) {
   const auto problem = ProblemOf(decision);
   if (problem.empty()) return {};
   return MakeError(Code::kInternal, "batch " + std::to_string(decision.batch.get()) +
                                         " cannot be stored: " + std::string(problem));
+}
+
+Status Validate(const txn::Enlistment& enlistment) {
+  const auto problem = ProblemOf(enlistment);
+  if (problem.empty()) return {};
+  return MakeError(Code::kInternal, "an enlistment in transaction '" + enlistment.txn.get() +
+                                        "' cannot be stored: " + std::string(problem));
 }
 
 Status Apply(const coordinator::Completion& completion, txn::Decision& decision) {

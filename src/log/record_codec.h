@@ -80,6 +80,7 @@ std::string Encode(const Start& start);
 std::string Encode(const Forgotten& forgotten);
 std::string Encode(const Kept& kept);
 std::string Encode(const coordinator::StoredOrder& order);
+std::string Encode(const txn::Enlistment& enlistment);
 
 /// Reads one record, for each type that Encode takes. RocksDB's checksum tells whether these are
 /// the bytes that were written; this tells whether they make sense. `where` names the record in
@@ -106,10 +107,14 @@ template <>
 Result<Kept> Decode(std::string_view bytes, std::string_view where);
 template <>
 Result<coordinator::StoredOrder> Decode(std::string_view bytes, std::string_view where);
+template <>
+Result<txn::Enlistment> Decode(std::string_view bytes, std::string_view where);
 
 /// Whether a decision may be stored at all: it has members, and each participant is fully named.
 /// Fails with kInternal: only a defect makes another one.
 Status Validate(const txn::Decision& decision);
+/// The same for an enlistment.
+Status Validate(const txn::Enlistment& enlistment);
 
 /// Puts what a completion says into its decision. Fails with kCorrupt if it belongs to another
 /// batch or names a participant that the decision does not have.

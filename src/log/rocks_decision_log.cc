@@ -58,8 +58,13 @@ void RocksDecisionLog::StoreCompletion(coordinator::Completion completion, bool 
   Enqueue(completion, urgent, std::move(done));
 }
 
-void RocksDecisionLog::StoreEnlistment(txn::Enlistment) {}
-void RocksDecisionLog::EndEnlistment(ClusterName, TransactionalId) {}
+void RocksDecisionLog::StoreEnlistment(txn::Enlistment enlistment) {
+  Enqueue(std::move(enlistment), false, nullptr);
+}
+
+void RocksDecisionLog::EndEnlistment(ClusterName cluster, TransactionalId id) {
+  Enqueue(EndedEnlistment{std::move(cluster), std::move(id)}, false, nullptr);
+}
 
 void RocksDecisionLog::StoreAcknowledgement(BatchId batch, coordinator::Callback<Status> done) {
   Enqueue(batch, true, std::move(done));
@@ -110,6 +115,7 @@ void RocksDecisionLog::Enqueue(What what, bool urgent, coordinator::Callback<Sta
     const std::lock_guard lock(mutex_);
     Append append{std::move(what), std::move(done), {}};
     if (queue_.size() >= max_queued_) {
+      if (append.done == nullptr) return;
       // Its payload is dropped at once; its `done` must come from the writer.
       append = {BatchId(), std::move(append.done),
                 MakeError(Code::kResourceExhausted,
@@ -158,7 +164,8 @@ void RocksDecisionLog::WriteAll(std::vector<Append> appends) {
     } while (next != appends.end() && store_->added_bytes() < kMaxWriteBytes);
     const bool early = planted_ == PlantedDefect::kAnswerBeforeSync;
     if (early) Answer({first, next}, {});
-    const Status written = Write();
+    const Status written = Write(
+        std::any_of(first, next, [](const Append& append) { return append.done != nullptr; }));
     if (!early) Answer({first, next}, written);
   }
 }
@@ -170,24 +177,31 @@ Status RocksDecisionLog::Add(const What& what) {
   if (const auto* order = std::get_if<coordinator::StoredOrder>(&what)) return store_->Add(*order);
   if (const auto* binding = std::get_if<log::Binding>(&what)) return store_->Add(*binding);
   if (const auto* superseded = std::get_if<Superseded>(&what)) return store_->Add(*superseded);
+  if (const auto* enlistment = std::get_if<txn::Enlistment>(&what)) return store_->Add(*enlistment);
+  if (const auto* ended = std::get_if<EndedEnlistment>(&what)) {
+    store_->EndEnlistment(ended->cluster, ended->id);
+    return {};
+  }
   return store_->Add(std::get<coordinator::Completion>(what));
 }
 
-Status RocksDecisionLog::Write() {
+Status RocksDecisionLog::Write(bool sync) {
   if (failed_) return *failed_;
   Status status;
-  if (FailpointHit(Failpoint::kLogBeforeSync)) {
+  if (sync && FailpointHit(Failpoint::kLogBeforeSync)) {
     status = FailpointError("log.before_sync");
   } else {
-    status = store_->Write();
-    if (FailpointHit(Failpoint::kLogAfterSync)) status = FailpointError("log.after_sync");
+    status = store_->Write(sync);
+    if (sync && FailpointHit(Failpoint::kLogAfterSync)) status = FailpointError("log.after_sync");
   }
   if (!status.ok()) Fail(status.error());
   return status;
 }
 
 void RocksDecisionLog::Answer(std::span<const Append> appends, const Status& written) {
-  for (const Append& append : appends) append.done(append.status.ok() ? written : append.status);
+  for (const Append& append : appends) {
+    if (append.done != nullptr) append.done(append.status.ok() ? written : append.status);
+  }
 }
 
 void RocksDecisionLog::ForgetIfDue() {

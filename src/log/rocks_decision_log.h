@@ -25,7 +25,9 @@ class Store;
 /// Appends are queued; one writer thread puts all that wait into one atomic write with one sync,
 /// and then calls each `done`, in the order of the appends, outside of any lock. So appends that
 /// arrive while a sync runs share the next one. What need not be synced at once waits for a sync to
-/// share, for lazy_sync_interval at most.
+/// share, for lazy_sync_interval at most. Enlistments wait as long for a write to share, and ask
+/// for no sync; in the one queue they keep their place, so no crash loses one and keeps what was
+/// appended later. A full queue drops them: as if a crash had.
 ///
 /// Beside the port's rule (a failed write fails everything from then on, effect Unknown) an append
 /// may fail by itself, effect None, nothing written, the log unharmed: kInternal if it contradicts
@@ -73,12 +75,17 @@ class RocksDecisionLog final : public coordinator::DecisionLog {
 
   using SteadyTime = std::chrono::steady_clock::time_point;
   /// An acknowledgement is queued as the number of its batch.
-  using What = std::variant<txn::Decision, coordinator::Completion, BatchId,
-                            coordinator::StoredOrder, log::Binding, Superseded>;
+  struct EndedEnlistment {
+    ClusterName cluster;
+    TransactionalId id;
+  };
+  using What =
+      std::variant<txn::Decision, coordinator::Completion, BatchId, coordinator::StoredOrder,
+                   log::Binding, Superseded, txn::Enlistment, EndedEnlistment>;
   struct Append {
     What what;
-    coordinator::Callback<Status> done;
-    Status status;  // Its own error: it does not become part of a write.
+    coordinator::Callback<Status> done;  // Null: nobody waits for a sync of it.
+    Status status;                       // Its own error: it does not become part of a write.
   };
 
   RocksDecisionLog(const OpenOptions& options, std::unique_ptr<Store> store);
@@ -90,7 +97,7 @@ class RocksDecisionLog final : public coordinator::DecisionLog {
   std::vector<Append> WaitForAppends(bool& stopping);
   void WriteAll(std::vector<Append> appends);
   Status Add(const What& what);
-  Status Write();
+  Status Write(bool sync);
   static void Answer(std::span<const Append> appends, const Status& written);
   void ForgetIfDue();
   void Fail(Error error);

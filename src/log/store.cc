@@ -115,11 +115,22 @@ Status Store::Add(const Superseded& superseded) {
   return {};
 }
 
-Status Store::Write() {
+Status Store::Add(const txn::Enlistment& enlistment) {
+  if (Status valid = Validate(enlistment); !valid.ok()) return valid;
+  batch_.Put(keys::Enlistment(enlistment.name.cluster, enlistment.name.transactional_id),
+             Encode(enlistment));
+  return {};
+}
+
+void Store::EndEnlistment(const ClusterName& cluster, const TransactionalId& id) {
+  batch_.Delete(keys::Enlistment(cluster, id));
+}
+
+Status Store::Write(bool sync) {
   if (batch_.Count() == 0) return {};  // All of it was durable before.
   if (kept_changed_) batch_.Put(keys::kKept, Encode(kept_));
   rocksdb::WriteOptions options;
-  options.sync = planted_ != PlantedDefect::kSkipSync;
+  options.sync = sync && planted_ != PlantedDefect::kSkipSync;
   const rocksdb::Status status = db_->Write(options, &batch_);
   if (!status.ok()) return WriteFailed(status);
   batch_.Clear();

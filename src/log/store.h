@@ -51,11 +51,14 @@ class Store {
   Status Add(const coordinator::StoredOrder& order);
   Status Add(const Binding& binding);
   Status Add(const Superseded& superseded);
+  Status Add(const txn::Enlistment& enlistment);
+  void EndEnlistment(const ClusterName& cluster, const TransactionalId& id);
   std::size_t added_bytes() const { return batch_.GetDataSize(); }
 
-  /// Writes what was added, atomically; durable on return. Blocking: a sync of the disk. Fails with
-  /// kUnavailable, effect Unknown; no other write may follow.
-  Status Write();
+  /// Writes what was added, atomically, behind all that was written before. Durable on return, with
+  /// all of that, if `sync`. Blocking: a sync of the disk. Fails with kUnavailable, effect Unknown;
+  /// no other write may follow.
+  Status Write(bool sync);
 
   /// One bounded round of forgetting. Written without a sync of its own: a crash brings what was
   /// forgotten and the horizon back together. True: there is more to forget now. Fails if what is
@@ -88,6 +91,7 @@ class Store {
   Status RecoverBindings();
   Status RecoverOpenBatches();
   Status RecoverLeftBehind();
+  Status RecoverEnlistments();
   Status StartIncarnation();
   Result<Restored> LoadBackup(const BackupSource& source);
   Status WriteRestored(bool last);

@@ -110,6 +110,8 @@ Result<Restored> Store::LoadBackup(const BackupSource& source) {
   std::optional<Identity> origin;
   BackupDecoder decoder([&](std::string_view key, std::string_view value) -> Status {
     if (key == keys::kStart) return {};  // The new log has had none.
+    // It aborts nothing that the old log may have decided since.
+    if (key.starts_with(keys::kEnlistments)) return {};
     if (key == keys::kIdentity) {
       Result<Identity> identity = Decode<Identity>(value, keys::Describe(key));
       if (!identity.ok()) return identity.error();

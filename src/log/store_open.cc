@@ -134,7 +134,7 @@ Result<std::optional<T>> Store::GetMeta(std::string_view key) const {
 
 Status Store::Recover() {
   for (const auto step : {&Store::RecoverMeta, &Store::RecoverBindings, &Store::RecoverOpenBatches,
-                          &Store::RecoverLeftBehind}) {
+                          &Store::RecoverLeftBehind, &Store::RecoverEnlistments}) {
     if (Status status = (this->*step)(); !status.ok()) return InFolder(status.error());
   }
   return {};
@@ -227,11 +227,38 @@ Status Store::RecoverLeftBehind() {
   return ReadStatus(*it);
 }
 
+/// What a decision covers has nothing to abort: it is dropped in the write that begins this start.
+Status Store::RecoverEnlistments() {
+  const auto it = NewIterator();
+  const auto txns = NewIterator();
+  for (it->Seek(keys::kEnlistments); it->Valid() && it->key().starts_with(keys::kEnlistments);
+       it->Next()) {
+    const std::string key = it->key().ToString();
+    Result<txn::Enlistment> enlistment =
+        Decode<txn::Enlistment>(it->value().ToStringView(), keys::Describe(key));
+    if (!enlistment.ok()) return enlistment.error();
+    const txn::ParticipantName& name = enlistment->name;
+    if (keys::Enlistment(name.cluster, name.transactional_id) != key) {
+      return MakeError(Code::kCorrupt, keys::Describe(key) + ": the record belongs to another key");
+    }
+    const std::string decided = keys::Txn(enlistment->txn);
+    txns->Seek(decided);
+    if (Status status = ReadStatus(*txns); !status.ok()) return status;
+    if (txns->Valid() && txns->key() == rocksdb::Slice(decided)) {
+      batch_.Delete(key);
+    } else {
+      recovered_.enlisted.push_back(*std::move(enlistment));
+    }
+  }
+  return ReadStatus(*it);
+}
+
 Status Store::StartIncarnation() {
   rocksdb::WriteOptions synced;
   synced.sync = true;
-  const rocksdb::Status status =
-      db_->Put(synced, keys::kStart, Encode(Start{recovered_.incarnation, clock_.WallNow(), {}}));
+  batch_.Put(keys::kStart, Encode(Start{recovered_.incarnation, clock_.WallNow(), {}}));
+  const rocksdb::Status status = db_->Write(synced, &batch_);
+  batch_.Clear();
   if (!status.ok()) return FromRocks(path_, "writing the number of this start", status);
   return {};
 }

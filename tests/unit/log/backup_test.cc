@@ -144,6 +144,7 @@ TEST_F(BackupTest, ARestoredLogIsAnotherLogThatKeepsTheDecisions) {
     old_id = log->recovered().log_id;
     txn::Decision keyed = DecisionOf(1);
     keyed.keys.push_back({0, {"pay-7", WallTime{9}, std::string(32, 'd')}});
+    log->StoreEnlistment(EnlistmentOf(5));
     ASSERT_TRUE(StoreNow(*log, keyed).ok());
     ASSERT_TRUE(CompleteNow(*log, 1, 0).ok());
     ASSERT_TRUE(CompleteNow(*log, 1, 1).ok());
@@ -172,6 +173,7 @@ TEST_F(BackupTest, ARestoredLogIsAnotherLogThatKeepsTheDecisions) {
   EXPECT_EQ(recovered.origins, std::vector<LogId>{old_id});
   EXPECT_EQ(recovered.restored_at, clock_.WallNow());
   EXPECT_EQ(recovered.next_batch, BatchId(4));
+  EXPECT_TRUE(recovered.enlisted.empty());
   ASSERT_EQ(recovered.incomplete.size(), 1u);
   EXPECT_EQ(recovered.incomplete[0].batch, BatchId(2));
   EXPECT_EQ(recovered.incomplete[0].participants[0].outcome, txn::ParticipantOutcome::kCommitted);

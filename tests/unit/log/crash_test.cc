@@ -88,6 +88,8 @@ class History {
     for (int i = 0; i < 120 && !fs_->killed(); ++i) {
       if (Chance(3)) {
         AppendDecision(log);
+      } else if (Chance(2)) {
+        Enlist(log);
       } else {
         AppendMore(log);
       }
@@ -114,7 +116,19 @@ class History {
       expected.decision.participants[0].prepared.evidence[0].partition.topic.assign(2 << 20, 'x');
     }
     expected.outcomes.resize(expected.decision.participants.size());
-    log.StoreDecision(expected.decision, Expect([&expected] { expected.durable = true; }));
+    // What was enlisted before the decision is in front of it in the log.
+    const auto durable = [this, &expected, enlisted = enlisted_.size()] {
+      expected.durable = true;
+      enlisted_durable_ = std::max(enlisted_durable_, enlisted);
+    };
+    log.StoreDecision(expected.decision, Expect(durable));
+  }
+
+  /// Nobody is told when an enlistment is durable, and none ends: each is another producer's.
+  void Enlist(RocksDecisionLog& log) {
+    enlisted_.push_back(EnlistmentOf(next_enlisted_, "app-" + std::to_string(next_enlisted_)));
+    ++next_enlisted_;
+    log.StoreEnlistment(enlisted_.back());
   }
 
   /// A completion of what is decided durably and pending, or an acknowledgement.
@@ -182,6 +196,18 @@ class History {
       it = expected_.erase(it);
     }
     CheckLists(log.recovered());
+    CheckEnlisted(log.recovered());
+  }
+
+  /// A crash takes the last of them only, and none from before what it left.
+  void CheckEnlisted(const coordinator::RecoveredLog& recovered) {
+    std::vector<txn::Enlistment> found = recovered.enlisted;
+    std::ranges::sort(found, {}, [](const auto& e) { return e.name.producer_epoch; });
+    if (found.size() < enlisted_durable_) return Problem("an enlistment is lost");
+    if (found.size() > enlisted_.size()) return Problem("an enlistment came from nowhere");
+    enlisted_.resize(found.size());
+    if (found != enlisted_) return Problem("an enlistment is lost, and not the latest");
+    enlisted_durable_ = enlisted_.size();
   }
 
   void CheckIdentity(const RocksDecisionLog& log) {
@@ -276,6 +302,10 @@ class History {
   std::unique_ptr<Answers> answers_ = std::make_unique<Answers>();
   std::vector<std::function<void()>> effects_;  // Of each append of this start, once answered OK.
   std::size_t sent_ = 0;
+
+  std::vector<txn::Enlistment> enlisted_;  // In the order of the appends.
+  std::size_t enlisted_durable_ = 0;       // So many of them.
+  std::uint64_t next_enlisted_ = 1'000'000;
 
   std::optional<LogId> log_id_;
   Incarnation incarnation_;

@@ -1,9 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <sstream>
 #include <thread>
 
 #include "base/failpoint.h"
 #include "faulty_fs.h"
+#include "log/dump.h"
 #include "log_test_support.h"
 
 namespace lockstep::log {
@@ -311,6 +313,96 @@ TEST_F(DecisionLogTest, ACompletionAloneIsDurableAfterTheInterval) {
   Crash();
   Open();
   EXPECT_TRUE(log_->recovered().incomplete.empty());
+}
+
+TEST_F(DecisionLogTest, AnUrgentCompletionDoesNotWait) {
+  options_.lazy_sync_interval = kNever;
+  Open();
+  ASSERT_TRUE(StoreNow(*log_, DecisionOf(1, 1)).ok());
+  Answers answers;
+  log_->StoreCompletion({BatchId(1), 0, ParticipantOutcome::kCommitted}, true, answers.Expect(1));
+  answers.Wait(1);
+  Crash();
+  Open();
+  EXPECT_TRUE(log_->recovered().incomplete.empty());
+}
+
+// ---- Enlistments --------------------------------------------------------------------------------
+
+using Enlistments = std::vector<txn::Enlistment>;
+
+TEST_F(DecisionLogTest, AnEnlistmentIsFoundUntilItEnds) {
+  Open();
+  log_->StoreEnlistment(EnlistmentOf(1));
+  log_->StoreEnlistment(EnlistmentOf(2, "other"));
+  Reopen();
+  EXPECT_EQ(log_->recovered().enlisted, (Enlistments{EnlistmentOf(1), EnlistmentOf(2, "other")}));
+  log_->EndEnlistment(ClusterName("c0"), TransactionalId("app"));
+  log_->EndEnlistment(ClusterName("c1"), TransactionalId("other"));
+  Reopen();
+  EXPECT_EQ(log_->recovered().enlisted, (Enlistments{EnlistmentOf(2, "other")}));
+}
+
+TEST_F(DecisionLogTest, ALaterEnlistmentOfTheSameIdReplacesTheFirst) {
+  Open();
+  log_->StoreEnlistment(EnlistmentOf(1));
+  log_->StoreEnlistment(EnlistmentOf(2));
+  Reopen();
+  EXPECT_EQ(log_->recovered().enlisted, (Enlistments{EnlistmentOf(2)}));
+}
+
+TEST_F(DecisionLogTest, AnEnlistmentThatADecisionCoversIsVoidAndGone) {
+  Open();
+  log_->StoreEnlistment(EnlistmentOf(1));
+  log_->StoreEnlistment(EnlistmentOf(2, "other"));
+  ASSERT_TRUE(StoreNow(*log_, DecisionOf(1)).ok());
+  Reopen();
+  EXPECT_EQ(log_->recovered().enlisted, (Enlistments{EnlistmentOf(2, "other")}));
+  std::ostringstream dump;
+  ASSERT_TRUE(Dump(dir_.data(), dump).ok());
+  EXPECT_EQ(dump.str().find("transactional.id app"), std::string::npos) << dump.str();
+}
+
+TEST_F(DecisionLogTest, AnEnlistmentAsksForNoSyncAndOutlivesTheProcess) {
+  options_.lazy_sync_interval = std::chrono::milliseconds(1);
+  Open();
+  const int before = WalSyncs();
+  const int appends = fs_->Count(Op::kAppend, kWal);
+  log_->StoreEnlistment(EnlistmentOf(1));
+  while (fs_->Count(Op::kAppend, kWal) == appends) std::this_thread::yield();
+  EXPECT_EQ(WalSyncs(), before);
+  // The process is gone, the machine is not: what was written is in the kernel's hands.
+  std::ostringstream dump;
+  ASSERT_TRUE(Dump(dir_.data(), dump).ok());
+  EXPECT_NE(dump.str().find("enlisted in transaction txn-1"), std::string::npos) << dump.str();
+}
+
+TEST_F(DecisionLogTest, AnEnlistmentIsAsDurableAsWhatComesAfterIt) {
+  options_.lazy_sync_interval = kNever;
+  Open();
+  log_->StoreEnlistment(EnlistmentOf(9));
+  ASSERT_TRUE(StoreNow(*log_, DecisionOf(1)).ok());
+  log_->EndEnlistment(ClusterName("c0"), TransactionalId("app"));  // Lost.
+  Crash();
+  Open();
+  EXPECT_EQ(log_->recovered().enlisted, (Enlistments{EnlistmentOf(9)}));
+}
+
+TEST_F(DecisionLogTest, AFullQueueDropsAnEnlistmentAndNothingElse) {
+  options_.max_queued = 2;
+  Open();
+  Answers answers;
+  fs_->HoldSyncs(std::string(kWal));
+  log_->StoreDecision(DecisionOf(1), answers.Expect(1));
+  fs_->WaitUntilHeld();
+  log_->StoreDecision(DecisionOf(2), answers.Expect(2));
+  log_->StoreEnlistment(EnlistmentOf(8));
+  log_->StoreEnlistment(EnlistmentOf(9, "other"));
+  fs_->Release();
+  answers.Wait(2);
+  Reopen();
+  EXPECT_EQ(log_->recovered().incomplete.size(), 2u);
+  EXPECT_EQ(log_->recovered().enlisted, (Enlistments{EnlistmentOf(8)}));
 }
 
 TEST_F(DecisionLogTest, ClosingWritesWhatWaits) {

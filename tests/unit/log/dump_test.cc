@@ -35,6 +35,8 @@ TEST_F(DumpTest, ShowsEverythingBesideTheOpenLog) {
   txn::Decision decision = DecisionOf(7, 2, 1'700'000'000'000);
   decision.members.emplace_back("odd\x1b[2Jname");
   decision.participants[1].prepared.name.protocol = txn::EndTxnProtocol::kTv2;
+  decision.participants[1].prepared.enlisted = true;
+  log->StoreEnlistment(EnlistmentOf(9, "app\x1b"));
   ASSERT_TRUE(StoreNow(*log, decision).ok());
   ASSERT_TRUE(CompleteNow(*log, 7, 1, txn::ParticipantOutcome::kAborted).ok());
   Answers answers;
@@ -50,7 +52,7 @@ TEST_F(DumpTest, ShowsEverythingBesideTheOpenLog) {
       "log id " + log_id +
           ", made 2023-11-14T22:13:20.000Z\n"
           "incarnation 1, started 2023-11-14T22:13:20.000Z\n"
-          "kept 1 decisions, 378 bytes\n"
+          "kept 1 decisions, 380 bytes\n"
           "cluster c0 is Kafka cluster kafka-of-c0\n"
           "batch 7 COMMITTING, decided 2023-11-14T22:13:20.000Z, last change "
           "2023-11-14T22:13:20.000Z\n"
@@ -60,9 +62,11 @@ TEST_F(DumpTest, ShowsEverythingBesideTheOpenLog) {
           "EndTxn v0-4, began 2023-11-14T22:13:20.123Z, deadline 2023-11-14T22:28:20.000Z\n"
           "    2023-11-14T22:13:20.000Z, forced: ABORT by an operator (ann): bad\\x1b\n"
           "    marker in orders-0 from offset 70\n"
-          "  cluster c1 (kafka-of-c1) ABORTED: transactional.id lane-c1, producer 4001 epoch 3, "
-          "EndTxn v5, began 2023-11-14T22:13:20.123Z, deadline 2023-11-14T22:28:20.000Z\n"
-          "    marker in orders-1 from offset 70\n");
+          "  cluster c1 (kafka-of-c1) ABORTED: enlisted transactional.id lane-c1, producer 4001 "
+          "epoch 3, EndTxn v5, began 2023-11-14T22:13:20.123Z, deadline 2023-11-14T22:28:20.000Z\n"
+          "    marker in orders-1 from offset 70\n"
+          "enlisted in transaction txn-9: cluster c0 (kafka-of-c0), transactional.id app\\x1b, "
+          "producer 77 epoch 9, EndTxn v5\n");
 }
 
 TEST_F(DumpTest, ChangesNothing) {

@@ -41,11 +41,11 @@ class ForgetTest : public ::testing::Test {
 
   void Decide(std::uint64_t batch) {
     ASSERT_TRUE(store_->Add(DecisionOf(batch, 1, clock_.now_ms.load())).ok());
-    ASSERT_TRUE(store_->Write().ok());
+    ASSERT_TRUE(store_->Write(true).ok());
   }
   void Complete(std::uint64_t batch, ParticipantOutcome outcome = ParticipantOutcome::kCommitted) {
     ASSERT_TRUE(store_->Add(coordinator::Completion{BatchId(batch), 0, outcome}).ok());
-    ASSERT_TRUE(store_->Write().ok());
+    ASSERT_TRUE(store_->Write(true).ok());
   }
   /// Until there is nothing left to forget. How many rounds it took.
   int Forget() {
@@ -70,7 +70,7 @@ TEST_F(ForgetTest, AKeyIsFoundUntilItIsForgottenAndThenBelowTheHorizon) {
   txn::Decision decision = DecisionOf(1, 1, kStart);
   decision.keys = {{0, {"key", WallTime{kStart + 5}, "digest"}}};
   ASSERT_TRUE(store_->Add(decision).ok());
-  ASSERT_TRUE(store_->Write().ok());
+  ASSERT_TRUE(store_->Write(true).ok());
   Crash();
   ASSERT_TRUE(store_->FindKey("key")->has_value());
   EXPECT_EQ(store_->FindKey("key")->value().keys, decision.keys);
@@ -130,7 +130,7 @@ TEST_F(ForgetTest, WhatIsOpenIsNeverForgotten) {
   // Once closed they have their time too, although later batches are forgotten already.
   Complete(1);
   ASSERT_TRUE(store_->AddAcknowledgement(BatchId(2)).ok());
-  ASSERT_TRUE(store_->Write().ok());
+  ASSERT_TRUE(store_->Write(true).ok());
   Forget();
   EXPECT_TRUE(Kept(1));
   EXPECT_TRUE(Kept(2));
@@ -201,7 +201,7 @@ TEST_F(ForgetTest, TheHorizonCoversAMemberThatBeganAfterItsDecisionByAClockThatS
   decision.members.push_back(
       coordinator::FormatTxnId({store_->recovered().log_id, Incarnation(1), WallTime{birth}, 1}));
   ASSERT_TRUE(store_->Add(decision).ok());
-  ASSERT_TRUE(store_->Write().ok());
+  ASSERT_TRUE(store_->Write(true).ok());
   Complete(1);
   clock_.now_ms += kWeek + 1;
   Forget();
@@ -245,7 +245,7 @@ TEST_F(ForgetTest, ARoundIsBounded) {
         store_->Add(coordinator::Completion{BatchId(batch), 0, ParticipantOutcome::kCommitted})
             .ok());
   }
-  ASSERT_TRUE(store_->Write().ok());
+  ASSERT_TRUE(store_->Write(true).ok());
   clock_.now_ms += kWeek + 1;
   EXPECT_GT(Forget(), 10);
   for (std::uint64_t batch = 1; batch <= kMany; ++batch) EXPECT_FALSE(Kept(batch)) << batch;

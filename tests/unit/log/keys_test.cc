@@ -44,6 +44,11 @@ TEST(Keys, WhatIsWrittenIsReadBack) {
   EXPECT_EQ(ParticipantOf(Order(BatchId(1), 0x01020304)), 0x01020304u);
 }
 
+TEST(Keys, NoEnlistmentStandsInForAnother) {
+  EXPECT_NE(Enlistment(ClusterName("a"), TransactionalId("bc")),
+            Enlistment(ClusterName("ab"), TransactionalId("c")));
+}
+
 TEST(Keys, NoKeyIsTakenForAnother) {
   const BatchId batch(7);
   EXPECT_TRUE(IsDecision(Decision(batch)));
@@ -76,6 +81,7 @@ TEST(Keys, GoldenBytes) {
   EXPECT_EQ(ClientKey("order-4711"), "eorder-4711");
   EXPECT_EQ(BatchValue(batch), "\0\0\0\0\0\0\1\2"s);
   EXPECT_EQ(Binding(ClusterName("east")), "keast");
+  EXPECT_EQ(Enlistment(ClusterName("east"), TransactionalId("app")), "p\0\0\0\4eastapp"s);
 }
 
 TEST(Keys, ErrorsCanNameEachKey) {
@@ -87,6 +93,12 @@ TEST(Keys, ErrorsCanNameEachKey) {
   EXPECT_EQ(Describe(Binding(ClusterName("a"))), "binding of cluster 'a'");
   EXPECT_EQ(Describe(Txn(GlobalTxnId("x"))), "index entry of transaction 'x'");
   EXPECT_EQ(Describe(ClientKey("x")), "index entry of client key 'x'");
+  EXPECT_EQ(Describe(Enlistment(ClusterName("east"), TransactionalId("app"))),
+            "enlistment of transactional.id 'app' on cluster 'east'");
+  EXPECT_EQ(Describe("p\xff\xff\xff\xff"
+                     "east"),
+            "enlistment of transactional.id '' on cluster 'east'");
+  EXPECT_EQ(Describe("p123"), "unknown key of 4 bytes");
   EXPECT_EQ(Describe(kIdentity), "the log's identity");
   EXPECT_EQ(Describe(""), "unknown key of 0 bytes");
   EXPECT_EQ(Describe("zz"), "unknown key of 2 bytes");

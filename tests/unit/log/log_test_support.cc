@@ -80,6 +80,16 @@ txn::Decision DecisionOf(std::uint64_t batch, int participants, std::int64_t dec
   return decision;
 }
 
+txn::Enlistment EnlistmentOf(std::uint64_t txn, const std::string& id) {
+  return {TxnOf(txn),
+          {.cluster = ClusterName("c0"),
+           .kafka_cluster_id = KafkaClusterId("kafka-of-c0"),
+           .transactional_id = TransactionalId(id),
+           .producer_id = ProducerId(77),
+           .producer_epoch = ProducerEpoch(static_cast<std::int16_t>(txn % 1000)),
+           .protocol = txn::EndTxnProtocol::kTv2}};
+}
+
 namespace {
 
 template <typename Store>

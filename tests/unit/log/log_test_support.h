@@ -58,6 +58,9 @@ class Answers {
 txn::Decision DecisionOf(std::uint64_t batch, int participants = 2, std::int64_t decided_at_ms = 0);
 GlobalTxnId TxnOf(std::uint64_t batch);
 
+/// Of the producer "app" on "c0", in TxnOf(txn).
+txn::Enlistment EnlistmentOf(std::uint64_t txn, const std::string& id = "app");
+
 /// Blocks until the append is answered.
 Status StoreNow(RocksDecisionLog& log, const txn::Decision& decision);
 Status CompleteNow(RocksDecisionLog& log, std::uint64_t batch, std::uint32_t participant,

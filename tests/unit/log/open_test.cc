@@ -365,6 +365,15 @@ TEST_F(OpenTest, RecordsThatContradictEachOtherAreDamage) {
       {"its identity is missing", [](auto& db) { db.Delete({}, keys::kIdentity); }},
       {"the latest start", [](auto& db) { db.Put({}, keys::kStart, "junk"); }},
       {"decision of batch 1", [](auto& db) { db.Put({}, keys::Decision(BatchId(1)), "junk"); }},
+      {"enlistment of transactional.id 'app' on cluster 'c0'",
+       [](auto& db) {
+         db.Put({}, keys::Enlistment(ClusterName("c0"), TransactionalId("app")), "junk");
+       }},
+      {"enlistment of transactional.id 'app' on cluster 'c0': the record belongs to another key",
+       [](auto& db) {
+         db.Put({}, keys::Enlistment(ClusterName("c0"), TransactionalId("app")),
+                Encode(EnlistmentOf(1, "other")));
+       }},
       {"open mark of batch 1: its decision is missing",
        [](auto& db) { db.Delete({}, keys::Decision(BatchId(1))); }},
       {"decision of batch 1",

@@ -24,6 +24,7 @@ txn::Decision Everything() {
   second.prepared.name.producer_epoch = ProducerEpoch(std::numeric_limits<std::int16_t>::max());
   second.prepared.name.start_time_ms = -1;
   second.prepared.evidence = {{{"orders", 3}, 17}, {{"__consumer_offsets", 49}, 0}};
+  second.prepared.enlisted = true;
   decision.acknowledged = true;
   decision.keys = {{1, {"key", WallTime{1'699'999'999'999}, std::string("\x00\xff", 2)}}};
   return decision;
@@ -110,6 +111,35 @@ TEST(RecordCodec, TheSmallRecordsComeBack) {
   }
 }
 
+TEST(RecordCodec, AnEnlistmentComesBackAsItWas) {
+  txn::Enlistment enlistment = EnlistmentOf(7);
+  for (const auto protocol : {txn::EndTxnProtocol::kTv1, txn::EndTxnProtocol::kTv2}) {
+    enlistment.name.protocol = protocol;
+    const auto back = Decode<txn::Enlistment>(Encode(enlistment), "k");
+    ASSERT_TRUE(back.ok()) << ToString(back.error());
+    EXPECT_EQ(*back, enlistment);
+  }
+}
+
+TEST(RecordCodec, AnEnlistmentThatMakesNoSenseIsCorrupt) {
+  const auto altered = [](const auto& alter) {
+    proto::Record record;
+    EXPECT_TRUE(record.ParseFromString(Encode(EnlistmentOf(7))));
+    alter(*record.mutable_enlistment());
+    return Decode<txn::Enlistment>(record.SerializeAsString(), "k").error().code;
+  };
+  EXPECT_EQ(altered([](auto& e) { e.clear_txn(); }), Code::kCorrupt);
+  EXPECT_EQ(altered([](auto& e) { e.clear_cluster(); }), Code::kCorrupt);
+  EXPECT_EQ(altered([](auto& e) { e.clear_kafka_cluster_id(); }), Code::kCorrupt);
+  EXPECT_EQ(altered([](auto& e) { e.clear_transactional_id(); }), Code::kCorrupt);
+  EXPECT_EQ(altered([](auto& e) { e.set_producer_id(-1); }), Code::kCorrupt);
+  EXPECT_EQ(altered([](auto& e) { e.set_producer_epoch(32768); }), Code::kCorrupt);
+  EXPECT_EQ(altered([](auto& e) { e.clear_protocol(); }), Code::kCorrupt);
+  txn::Enlistment nameless = EnlistmentOf(7);
+  nameless.name.transactional_id = {};
+  EXPECT_EQ(Validate(nameless).error().code, Code::kInternal);
+}
+
 std::string Hex(std::string_view bytes) {
   constexpr std::string_view kHex = "0123456789abcdef";
   std::string hex;
@@ -135,6 +165,16 @@ TEST(RecordCodec, GoldenBytesOfADecisionWithAKey) {
             "0801125008071080d095ffbc311a0574786e2d371a0574786e2d38"
             "32370801120a6f726465722d3437313118ffcf95ffbc312220"
             "d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1");
+}
+
+TEST(RecordCodec, GoldenBytesOfWhatIsEnlisted) {
+  EXPECT_EQ(Hex(Encode(EnlistmentOf(7))),
+            "080152230a0574786e2d37120263301a0b6b61666b612d6f662d63302203617070284d30073802");
+  txn::Decision decision = DecisionOf(7, 1, 1'700'000'000'000);
+  decision.participants[0].prepared.enlisted = true;
+  EXPECT_EQ(Hex(Encode(decision)),
+            "0801125108071080d095ffbc311a0574786e2d37223f0a026330120b6b61666b612d6f662d63301a076c61"
+            "6e652d633020a01f2803300138fbd095ffbc31420a0a066f7264657273184648a0c7ccffbc3150015801");
 }
 
 TEST(RecordCodec, EveryTruncationIsNoticed) {
