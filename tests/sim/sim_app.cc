@@ -342,7 +342,7 @@ class SimApp::Instance {
       return After(milliseconds(500), [this] { Commit(); });
     }
     for (const coordinator::BranchView& branch : view->branches) {
-      producer_spoiled_ |= branch.reinit_required;
+      producer_spoiled_ |= branch.reinit_required && !app_.careless_;
     }
     switch (view->state) {
       case GlobalTxnState::kCommitted:
@@ -405,6 +405,7 @@ SimApp::SimApp(World& world, int number)
       id_("app-" + std::to_string(number)),
       broker_(SomeBroker(world)),
       protocol_(world.random().Chance(0.5) ? txn::EndTxnProtocol::kTv1 : txn::EndTxnProtocol::kTv2),
+      careless_(world.random().Chance(0.3)),
       txns_left_(world.options().txns) {}
 
 SimApp::~SimApp() = default;

@@ -44,6 +44,7 @@ class SimApp {
   const std::string id_;  // transactional.id.
   SimBroker& broker_;
   const txn::EndTxnProtocol protocol_;
+  const bool careless_;  // Overlooks reinit_required, until Enlist is FENCED for it.
   bool stopped_ = false;
   int txns_left_;
   int tags_ = 0;
