@@ -131,6 +131,14 @@ class ApiFixture : public testing::Test {
     return response;
   }
 
+  /// Until not all of limits.concurrent_calls are under way.
+  void AwaitRoom() {
+    v1::GetServerInfoResponse info;
+    while (Call(*coordinator_, &CoordinatorStub::GetServerInfo, {}, &info).error_code() ==
+           grpc::RESOURCE_EXHAUSTED) {
+    }
+  }
+
   /// The reason in the details, empty if there are none.
   static std::string ReasonOf(const grpc::Status& status) {
     internal::RpcStatus details;

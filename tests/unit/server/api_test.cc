@@ -228,6 +228,19 @@ TEST_F(ApiTest, CallsUnderWayAreBounded) {
               grpc::RESOURCE_EXHAUSTED, "LIMIT_REACHED", "limits.concurrent_calls");
   for (auto& context : contexts) context.TryCancel();
   for (auto& thread : waiting) thread.join();
+  // Nobody waits for them any more, whatever becomes of them.
+  AwaitRoom();
+  EXPECT_EQ(ListInDoubt().in_doubt_size(), 2);
+}
+
+TEST_F(ApiTest, ACallThatIsAnsweredEarlyLeavesNothingBehind) {
+  config_.concurrent_calls = 1;
+  east_.Set({.commits = false});
+  Serve();
+  v1::CommitResponse response;
+  ASSERT_TRUE(Commit(BeginWithWork(), &response, v1::COMMIT_WAIT_COMPLETE, milliseconds(200)).ok());
+  EXPECT_EQ(response.outcome(), v1::OUTCOME_COMMITTING);
+  AwaitRoom();
 }
 
 // ---- Waiting
