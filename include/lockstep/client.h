@@ -57,6 +57,9 @@ struct Executed {
 };
 using ExecuteCallback = std::function<void(Result<Executed>)>;
 
+/// Told what is known of a transaction; false: that is enough.
+using WatchCallback = std::function<bool(const TxnInfo&)>;
+
 /// Which transactions to list.
 struct ListFilter {
   std::vector<TxnState> states;  ///< None: all.
@@ -100,6 +103,15 @@ class Client {
   /// that it would know had it been decided, is kAborted (presumed abort). kNotFound: another
   /// server's id, or its outcome is no longer kept.
   Result<TxnInfo> GetTxn(const std::string& txn_id, Timeout timeout = {});
+
+  /// Calls `each`, on this thread, with what is known of a transaction now and again whenever it
+  /// changes, until its outcome is final; returns what it was told last. Goes on across lost
+  /// connections and restarts of the server, after which it may be told the same again; a slow
+  /// `each` misses changes, never the last one. Changes nothing.
+  ///
+  /// kNotFound as in GetTxn. kUnavailable once no server has answered for `silence` (none:
+  /// ClientOptions::call_timeout); a transaction that does not change is no silence.
+  Result<TxnInfo> Watch(const std::string& txn_id, const WatchCallback& each, Timeout silence = {});
 
   /// Those that are open, and those that ended lately, latest first; page by page, so not of one
   /// moment.

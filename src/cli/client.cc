@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "client/errors.h"
+#include "client/watch.h"
 
 namespace lockstep::cli {
 
@@ -20,12 +21,13 @@ Client::Client(std::string server, std::chrono::milliseconds deadline)
 }
 
 std::optional<CallError> Client::Watch(
-    const v1::WatchTxnRequest& request,
-    const std::function<void(const v1::WatchTxnResponse&)>& each) {
-  grpc::ClientContext context;
-  const auto reader = coordinator_->WatchTxn(&context, request);
-  for (v1::WatchTxnResponse response; reader->Read(&response);) each(response);
-  return Judge(reader->Finish());
+    const std::string& txn_id, const std::function<void(const v1::WatchTxnResponse&)>& each) {
+  const auto status = client::WatchToEnd(connection_, txn_id, {}, [&](const auto& response) {
+    each(response);
+    return true;
+  });
+  if (!status) return Named(status.error());
+  return std::nullopt;
 }
 
 std::optional<CallError> Client::Backup(const std::function<bool(const std::string&)>& each) {

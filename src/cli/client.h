@@ -49,8 +49,9 @@ class Client {
     return Judge((StubOf(static_cast<Stub*>(nullptr)).*method)(&context, request, &response));
   }
 
-  /// WatchTxn, without a deadline: `each` is called for each message. None: the stream ended OK.
-  std::optional<CallError> Watch(const v1::WatchTxnRequest& request,
+  /// WatchTxn to its end, across restarts of the server: `each` is called for each message. The
+  /// deadline bounds how long no server answers. None: the outcome is final.
+  std::optional<CallError> Watch(const std::string& txn_id,
                                  const std::function<void(const v1::WatchTxnResponse&)>& each);
 
   /// Backup, without a deadline: `each` is called for each piece, and ends the call with false.

@@ -5,7 +5,8 @@
 
 namespace lockstep::cli {
 
-/// A bash script that completes the commands and options of `app`, made from its command tree.
-std::string BashCompletion(const CLI::App& app);
+/// A script that completes the commands and options of `app`, made from its command tree. `shell`
+/// is bash, zsh or fish.
+std::string Completion(const CLI::App& app, const std::string& shell);
 
 }  // namespace lockstep::cli

@@ -101,14 +101,14 @@ void AddWorkCommands(CLI::App& app, Arguments& a) {
                              [&a](Commands& c) { return c.Produce(a.produce); });
   AddWork(produce, a.produce);
   produce->add_option("TOPIC", a.produce.topic, "The topic")->required();
-  produce->add_option("VALUE", a.produce.value, "The value; '-' or none: all of the input");
+  produce->add_option("VALUE", a.produce.value, "The value; '-' or none: all of standard input");
   produce->add_option("--key", a.produce.key, "The key; none is a null key");
   produce->add_option("--partition", a.produce.partition, "Else the key decides");
   produce->add_option("--header", a.produce.headers, "name=value; may be repeated")
       ->expected(1)
       ->take_all();
   produce->add_flag("--null", a.produce.null, "A null value (a tombstone)");
-  produce->add_flag("--lines", a.produce.lines, "Each line of the input is a record");
+  produce->add_flag("--lines", a.produce.lines, "Each line of standard input is a record");
 
   auto* offsets = Subcommand(app, a, "send-offsets", "Add a consumer group's offsets",
                              [&a](Commands& c) { return c.Offsets(a.offsets); });
@@ -240,9 +240,8 @@ void AddServerCommands(CLI::App& app, Arguments& a) {
                           [&a](Commands& c) { return c.LogDump(a.folder); });
   dump->add_option("FOLDER", a.folder, "The data folder")->required();
 
-  auto* backup =
-      Subcommand(app, a, "backup", "Copy the decision log of a server that runs into a file",
-                 [&a](Commands& c) { return c.Backup(a.file); });
+  auto* backup = Subcommand(app, a, "backup", "Copy a running server's decision log into a file",
+                            [&a](Commands& c) { return c.Backup(a.file); });
   backup
       ->add_option("TARGET", a.file, "A file that does not exist yet, or a folder to put one into")
       ->required();
@@ -256,7 +255,9 @@ void AddServerCommands(CLI::App& app, Arguments& a) {
 
   auto* completion =
       app.add_subcommand("completion", "Print a script that completes commands and options");
-  completion->add_option("SHELL", a.shell, "bash")->check(CLI::IsMember({"bash"}))->required();
+  completion->add_option("SHELL", a.shell, "bash, zsh or fish")
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}))
+      ->required();
 }
 
 }  // namespace
@@ -274,7 +275,8 @@ int RunLockstepctl(int argc, const char* const* argv, std::istream& in, std::ost
   app.add_option("--output", arguments.output, "table or json")
       ->check(CLI::IsMember({"table", "json"}))
       ->capture_default_str();
-  app.add_option("--deadline", arguments.deadline, "The longest that one call may take")
+  app.add_option("--deadline", arguments.deadline,
+                 "The longest that one call may take (500ms, 30s, 5m)")
       ->capture_default_str();
   AddWorkCommands(app, arguments);
   AddEndCommands(app, arguments);
@@ -288,7 +290,12 @@ int RunLockstepctl(int argc, const char* const* argv, std::istream& in, std::ost
   } catch (const CLI::ParseError& end) {
     return app.exit(end, out, err) == 0 ? kExitOk : kExitFailed;
   }
-  if (!arguments.shell.empty()) return out << BashCompletion(app), kExitOk;
+  if (!arguments.shell.empty()) return out << Completion(app, arguments.shell), kExitOk;
+  // gRPC would take port 443.
+  if (arguments.server.find(':') == std::string::npos) {
+    err << "lockstepctl: --server: expected HOST:PORT, got '" << arguments.server << "'\n";
+    return kExitFailed;
+  }
   const auto deadline = ParseDurationSpec(arguments.deadline);
   if (!deadline) {
     err << "lockstepctl: --deadline: " << deadline.error().message << "\n";

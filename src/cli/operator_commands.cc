@@ -145,7 +145,8 @@ int Commands::LogLevel(const std::string& level) {
   if (auto error = client_.Call(&AdminStub::SetLogLevel, request, response)) {
     return Failed(*error);
   }
-  if (json_) out_ << ToJson(response) << "\n";
+  const std::string previous = v1::LogLevel_Name(response.previous());
+  out_ << (json_ ? ToJson(response) : "it was " + previous.substr(previous.rfind('_') + 1)) << "\n";
   return kExitOk;
 }
 
@@ -186,10 +187,8 @@ int Commands::Txns(const ListOptions& options) {
 }
 
 int Commands::Watch(const std::string& txn_id) {
-  v1::WatchTxnRequest request;
-  request.set_txn_id(txn_id);
   v1::TxnState last = v1::TXN_STATE_UNSPECIFIED;
-  const auto error = client_.Watch(request, [&](const v1::WatchTxnResponse& response) {
+  const auto error = client_.Watch(txn_id, [&](const v1::WatchTxnResponse& response) {
     last = response.txn().state();
     out_ << (json_ ? ToJson(response) + "\n" : Render(response.txn()) + "\n") << std::flush;
   });

@@ -170,6 +170,9 @@ std::string Render(const v1::Transaction& txn) {
   const bool may_expire =
       txn.state() == v1::TXN_STATE_ACTIVE || txn.state() == v1::TXN_STATE_PREPARING;
   if (may_expire) text += "expires  " + TimeText(txn.expire_time()) + "\n";
+  if (txn.state() == v1::TXN_STATE_ACTIVE) {
+    text += "next     sequence " + std::to_string(txn.next_sequence()) + "\n";
+  }
   if (txn.has_abort()) text += "aborted  " + RenderAbort(txn.abort()) + "\n";
   return text + RenderBranches(txn.branches());
 }

@@ -27,6 +27,7 @@ class Connection {
 
   using Stub = v1::Coordinator::StubInterface::async_interface;
   Stub& stub() { return *stub_->async(); }
+  v1::Coordinator::Stub& blocking() { return *stub_; }
   const ClientOptions& options() const { return options_; }
 
   /// A call begins, and ends.

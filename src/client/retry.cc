@@ -20,13 +20,13 @@ Retry::Clock::duration Jittered(Retry::Clock::duration backoff) {
 }  // namespace
 
 Retry::Retry(const ClientOptions& options, Timeout timeout, bool insist)
-    : options_(options),
+    : options_(&options),
       insist_(insist),
       deadline_(Clock::now() + timeout.value_or(options.call_timeout)),
       backoff_(options.first_backoff) {}
 
 Retry::Clock::duration Retry::NextAttempt() const {
-  return std::min<Clock::duration>(deadline_ - Clock::now(), options_.attempt_timeout);
+  return std::min<Clock::duration>(deadline_ - Clock::now(), options_->attempt_timeout);
 }
 
 std::optional<Retry::Clock::duration> Retry::AfterError(Error error) {
@@ -44,7 +44,7 @@ std::optional<Retry::Clock::duration> Retry::AfterError(Error error) {
 }
 
 std::optional<Retry::Clock::duration> Retry::AfterAnswer() {
-  backoff_ = options_.first_backoff;
+  backoff_ = options_->first_backoff;
   return Later(milliseconds(0));
 }
 
@@ -56,7 +56,7 @@ bool Retry::CanHelp(const Error& error) const {
 
 std::optional<Retry::Clock::duration> Retry::Later(Clock::duration at_least) {
   const auto delay = std::max(Jittered(backoff_), at_least);
-  backoff_ = std::min<Clock::duration>(2 * backoff_, options_.max_backoff);
+  backoff_ = std::min<Clock::duration>(2 * backoff_, options_->max_backoff);
   if (Clock::now() + delay + kTooLate > deadline_) return std::nullopt;
   return delay;
 }

@@ -32,9 +32,9 @@ class Retry {
   bool CanHelp(const Error& error) const;
   std::optional<Clock::duration> Later(Clock::duration at_least);
 
-  const ClientOptions& options_;
-  const bool insist_;
-  const Clock::time_point deadline_;
+  const ClientOptions* options_;
+  bool insist_;
+  Clock::time_point deadline_;
   Clock::duration backoff_;
   Error last_;
   bool uncertain_ = false;  // Some attempt may have reached the server without our knowing.

@@ -1,6 +1,7 @@
 #include "kafka/resolution_calls.h"
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -8,37 +9,29 @@
 namespace lockstep::kafka {
 namespace {
 
-// The answers of one ReadMarkers. Touched on the wire client's thread only.
-struct MarkerAnswers {
-  std::vector<txn::MarkerFound> found;
-  std::size_t missing = 0;
-  bool any_marker = false;
-  std::optional<Error> error;
-  coordinator::Callback<Result<std::vector<txn::MarkerFound>>> done;
+using Kind = wire::MarkerAnswer::Kind;
 
-  void Take(std::size_t index, const Result<wire::MarkerAnswer>& answer) {
-    using Kind = wire::MarkerAnswer::Kind;
-    if (!answer.ok()) {
-      // "Unknown partition" among them: a broker that has just started says so of those that it
-      // does not know yet.
-      error = answer.error();
-    } else if (answer->kind == Kind::kCommit || answer->kind == Kind::kAbort) {
-      any_marker = true;
-      found[index] =
-          answer->kind == Kind::kCommit ? txn::MarkerFound::kCommit : txn::MarkerFound::kAbort;
-    }
-    if (--missing > 0) return;
-    if (error && !any_marker) return done(std::move(*error));
-    done(std::move(found));
-  }
+/// The questions of one call. Touched on the wire client's thread only.
+struct MarkerQuestions {
+  MarkerAnswers answers;
+  std::size_t open = 0;
+  std::function<void(const MarkerAnswers&)> done;
 };
 
-std::vector<txn::TopicPartition> PartitionsOf(const txn::PreparedParticipant& participant) {
-  std::vector<txn::TopicPartition> partitions;
-  for (const txn::Evidence& evidence : participant.evidence) {
-    partitions.push_back(evidence.partition);
+void AskForMarkers(wire::Client& client, const txn::PreparedParticipant& participant,
+                   Duration timeout, std::function<void(const MarkerAnswers&)> done) {
+  const auto questions = std::make_shared<MarkerQuestions>();
+  questions->open = participant.evidence.size();
+  questions->answers.resize(participant.evidence.size(), wire::MarkerAnswer());
+  questions->done = std::move(done);
+  for (std::size_t i = 0; i < participant.evidence.size(); ++i) {
+    const txn::Evidence& evidence = participant.evidence[i];
+    client.FindMarker({evidence.partition, evidence.offset, participant.name.producer_id}, timeout,
+                      [questions, i](const Result<wire::MarkerAnswer>& answer) {
+                        questions->answers[i] = answer;
+                        if (--questions->open == 0) questions->done(questions->answers);
+                      });
   }
-  return partitions;
 }
 
 txn::EndTxnAnswer::Kind KindOf(wire::ErrorCode error) {
@@ -58,6 +51,44 @@ txn::EndTxnAnswer::Kind KindOf(wire::ErrorCode error) {
 }
 
 }  // namespace
+
+// "Unknown partition" is an error, too: a broker that has just started says so of those that it
+// does not know yet.
+Result<std::vector<txn::MarkerFound>> MarkersFound(const MarkerAnswers& answers) {
+  std::vector<txn::MarkerFound> found;
+  const Error* error = nullptr;
+  bool any = false;
+  for (const auto& answer : answers) {
+    found.push_back(txn::MarkerFound::kNone);
+    if (!answer.ok()) {
+      error = &answer.error();
+    } else if (answer->kind == Kind::kCommit || answer->kind == Kind::kAbort) {
+      any = true;
+      found.back() =
+          answer->kind == Kind::kCommit ? txn::MarkerFound::kCommit : txn::MarkerFound::kAbort;
+    }
+  }
+  if (error != nullptr && !any) return *error;
+  return found;
+}
+
+Result<std::vector<txn::TopicPartition>> MarkersMissing(const std::vector<txn::Evidence>& evidence,
+                                                        const MarkerAnswers& answers) {
+  std::vector<txn::TopicPartition> missing;
+  std::optional<Error> not_asked;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (!answers[i].ok()) {
+      const Error& error = answers[i].error();
+      not_asked = Error{error.code, error.effect,
+                        "whether a COMMIT marker stands on " + ToString(evidence[i].partition) +
+                            " could not be asked: " + error.message};
+    } else if (answers[i]->kind != Kind::kCommit) {
+      missing.push_back(evidence[i].partition);
+    }
+  }
+  if (missing.empty() && not_asked) return *std::move(not_asked);
+  return missing;
+}
 
 void EndTxn(wire::Client& client, const txn::ParticipantName& name, txn::Direction direction,
             Duration timeout, coordinator::Callback<txn::EndTxnAnswer> done) {
@@ -98,16 +129,9 @@ void LogEnds(wire::Client& client, std::vector<txn::TopicPartition> partitions, 
 void ReadMarkers(wire::Client& client, const txn::PreparedParticipant& participant,
                  Duration timeout,
                  coordinator::Callback<Result<std::vector<txn::MarkerFound>>> done) {
-  const auto answers = std::make_shared<MarkerAnswers>();
-  answers->found.assign(participant.evidence.size(), txn::MarkerFound::kNone);
-  answers->missing = participant.evidence.size();
-  answers->done = std::move(done);
-  for (std::size_t i = 0; i < participant.evidence.size(); ++i) {
-    const txn::Evidence& evidence = participant.evidence[i];
-    client.FindMarker(
-        {evidence.partition, evidence.offset, participant.name.producer_id}, timeout,
-        [answers, i](const Result<wire::MarkerAnswer>& answer) { answers->Take(i, answer); });
-  }
+  AskForMarkers(
+      client, participant, timeout,
+      [done = std::move(done)](const MarkerAnswers& answers) { done(MarkersFound(answers)); });
 }
 
 // The last stable offset is not asked: strangers' open transactions hold it back, and what moves it
@@ -115,16 +139,9 @@ void ReadMarkers(wire::Client& client, const txn::PreparedParticipant& participa
 void CheckMarkers(wire::Client& client, const txn::PreparedParticipant& participant,
                   Duration timeout,
                   coordinator::Callback<Result<std::vector<txn::TopicPartition>>> done) {
-  ReadMarkers(client, participant, timeout,
-              [partitions = PartitionsOf(participant),
-               done = std::move(done)](const Result<std::vector<txn::MarkerFound>>& found) {
-                if (!found.ok()) return done(found.error());
-                std::vector<txn::TopicPartition> missing;
-                for (std::size_t i = 0; i < found->size(); ++i) {
-                  if ((*found)[i] != txn::MarkerFound::kCommit) missing.push_back(partitions[i]);
-                }
-                done(std::move(missing));
-              });
+  AskForMarkers(client, participant, timeout,
+                [evidence = participant.evidence, done = std::move(done)](
+                    const MarkerAnswers& answers) { done(MarkersMissing(evidence, answers)); });
 }
 
 void RepairMarkers(wire::Client& client, const txn::PreparedParticipant& participant,

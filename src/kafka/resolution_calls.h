@@ -26,11 +26,19 @@ void ReadMarkers(wire::Client& client, const txn::PreparedParticipant& participa
                  Duration timeout,
                  coordinator::Callback<Result<std::vector<txn::MarkerFound>>> done);
 
-/// The partitions on which no COMMIT marker of the participant stands after the evidence; an error
-/// if one could not be asked and no marker was found, a partition that is unknown among them.
+/// There must be some evidence. The partitions on which no COMMIT marker of the participant stands
+/// after the evidence. Fails if none is known to be missing, and one could not be asked, a
+/// partition that is unknown among them.
 void CheckMarkers(wire::Client& client, const txn::PreparedParticipant& participant,
                   Duration timeout,
                   coordinator::Callback<Result<std::vector<txn::TopicPartition>>> done);
+
+/// What each partition of the evidence answered, in its order.
+using MarkerAnswers = std::vector<Result<wire::MarkerAnswer>>;
+/// What ReadMarkers and CheckMarkers make of the answers.
+Result<std::vector<txn::MarkerFound>> MarkersFound(const MarkerAnswers& answers);
+Result<std::vector<txn::TopicPartition>> MarkersMissing(const std::vector<txn::Evidence>& evidence,
+                                                        const MarkerAnswers& answers);
 
 void RepairMarkers(wire::Client& client, const txn::PreparedParticipant& participant,
                    const std::vector<txn::TopicPartition>& partitions, Duration timeout,

@@ -219,6 +219,7 @@ rocksdb::Options SalvageOptions() {
 Status Dump(const std::filesystem::path& path, std::ostream& out) {
   const Result<FolderState> state = Inspect(*rocksdb::FileSystem::Default(), path);
   if (!state.ok()) return state.error();
+  if (*state == FolderState::kUnfinishedRestore) return RestoreAgain(path);
   if (*state != FolderState::kReady) {
     return MakeError(Code::kNotFound,
                      "decision log folder '" + path.string() + "' holds no decision log yet");

@@ -115,6 +115,12 @@ Error NotOurs(const stdfs::path& folder, const std::vector<std::string>& names) 
 
 }  // namespace
 
+Error RestoreAgain(const stdfs::path& folder) {
+  return MakeError(Code::kFailedPrecondition,
+                   "a restore into " + Named(folder) +
+                       " did not end: restore again, or empty the folder for a new log");
+}
+
 Result<FolderLock> FolderLock::Take(const stdfs::path& folder) {
   const int fd = ::open(File(folder, kOwnerFile).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0640);
   if (fd < 0) return FromErrno(folder, "opening the file OWNER", errno);

@@ -49,6 +49,10 @@ enum class FolderState {
 /// is of a newer format (kFailedPrecondition).
 Result<FolderState> Inspect(rocksdb::FileSystem& fs, const std::filesystem::path& folder);
 
+/// Why a kUnfinishedRestore folder is refused: an empty log in its place would presume aborted what
+/// the backup holds as committed.
+Error RestoreAgain(const std::filesystem::path& folder);
+
 /// Makes the folder itself, durably. Its parent must exist.
 Status MakeFolder(rocksdb::FileSystem& fs, const std::filesystem::path& folder);
 

@@ -21,13 +21,6 @@ Error NothingThere(const stdfs::path& folder) {
                                         "the folder that has it");
 }
 
-/// An empty log in its place would presume aborted what the backup holds as committed.
-Error RestoreAgain(const stdfs::path& folder) {
-  return MakeError(Code::kFailedPrecondition,
-                   "a restore into decision log folder '" + folder.string() +
-                       "' did not end: restore again, or empty the folder for a new log");
-}
-
 }  // namespace
 
 /// Ours, not another log's that was made in the same moment: from the kernel's random numbers.

@@ -31,11 +31,11 @@ struct Page {
 };
 
 Result<Page> ParsePage(const v1::ListInDoubtRequest& request) {
-  if (request.page_size() < 0) {
-    return MakeError(Code::kInvalidArgument, "page_size: must not be negative");
+  if (request.page_size() < 0 || request.page_size() > kMaxPage) {
+    return MakeError(Code::kInvalidArgument, "page_size: must be 0 to " + std::to_string(kMaxPage));
   }
   const int size = request.page_size() == 0 ? kDefaultPage : request.page_size();
-  Page page{.size = static_cast<std::size_t>(std::min(size, kMaxPage))};
+  Page page{.size = static_cast<std::size_t>(size)};
   const std::string& token = request.page_token();
   if (token.empty()) return page;
   const auto [end, problem] =

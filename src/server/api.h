@@ -19,6 +19,9 @@ struct ApiLimits {
   std::size_t message_bytes = 4u << 20;
   std::size_t record_bytes = 1u << 20;
   std::size_t concurrent_calls = 10'000;
+  /// A reader of Backup that takes nothing for so long is not one: it would pin what the log has
+  /// long dropped.
+  Duration backup_patience = std::chrono::minutes(1);
 };
 
 /// A value that is replaced while others read it. Thread-safe.

@@ -2,21 +2,14 @@
 
 #include <spdlog/spdlog.h>
 
-#include <chrono>
 #include <string>
 #include <thread>
 #include <utility>
 
 namespace lockstep::server {
-namespace {
-
-/// A reader that takes nothing for so long is not one: it would pin what the log has long dropped.
-constexpr std::chrono::seconds kStalled = std::chrono::minutes(1);
-
-}  // namespace
 
 BackupStream::BackupStream(Api& api, grpc::CallbackServerContext* context)
-    : api_(api), context_(context), slot_(api) {
+    : api_(api), patience_(api.limits.Get()->backup_patience), context_(context), slot_(api) {
   Start();
 }
 
@@ -67,7 +60,7 @@ bool BackupStream::Send(std::string bytes) {
   StartWrite(&response_);  // Without the lock: gRPC may call back at once.
   std::unique_lock lock(mutex_);
   const auto done = [this] { return write_ != Write::kRuns; };
-  if (!written_.wait_for(lock, kStalled, done)) {
+  if (!written_.wait_for(lock, patience_, done)) {
     spdlog::warn("backup: its reader takes nothing");
     context_->TryCancel();
     written_.wait(lock, done);

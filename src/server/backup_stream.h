@@ -29,6 +29,7 @@ class BackupStream final : public grpc::ServerWriteReactor<v1::BackupResponse> {
   bool Send(std::string bytes);
 
   Api& api_;
+  const Duration patience_;
   grpc::CallbackServerContext* const context_;
   const CallSlot slot_;
   v1::BackupResponse response_;  // gRPC's while it writes.

@@ -33,6 +33,8 @@ grpc::Status Note(const char* method, const Error& error, std::optional<v1::Reas
 }
 
 std::optional<Refused> CheckCluster(const Api& api, const ClusterName& name) {
+  if (name.get().empty())
+    return Refused{MakeError(Code::kInvalidArgument, "cluster: is required"), {}};
   std::string known;
   for (const coordinator::Cluster* cluster : *api.clusters.Get()) {
     if (cluster->name() == name) return std::nullopt;

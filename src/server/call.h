@@ -39,6 +39,7 @@ class Call {
   /// True for the first caller only: it may fill the response, and must Finish. Until then request,
   /// response and context are alive; afterwards they are not.
   [[nodiscard]] bool Claim() { return !claimed_.exchange(true); }
+  bool claimed() const { return claimed_; }
 
   /// Answers. `reason` where the caller knows better than the table of errors.
   void Finish(const Status& status, std::optional<v1::Reason> reason = std::nullopt);

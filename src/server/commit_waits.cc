@@ -9,18 +9,25 @@ namespace {
 using coordinator::TxnView;
 using std::chrono::milliseconds;
 
+/// How soon it is noticed that nobody waits any more.
+constexpr Duration kLookAgain = std::chrono::seconds(2);
+
 /// An answer must leave this much before the client's deadline to arrive in time.
 Duration AnswerMargin(Duration time_left) {
   return std::clamp<Duration>(time_left / 10, milliseconds(10), milliseconds(500));
 }
 
-/// What is left for the server of the client's patience. max_wait alone would not do, it counts
-/// from the decision; it only keeps waiters whose client has gone from staying for ever.
-std::optional<Duration> Patience(std::optional<Duration> time_left,
-                                 coordinator::CommitOptions& options) {
+/// What is left for the server of the client's patience. max_wait would not do: it counts from the
+/// decision.
+std::optional<Duration> Patience(std::optional<Duration> time_left) {
   if (!time_left) return std::nullopt;
-  options.max_wait = std::min(options.max_wait.value_or(*time_left), *time_left);
   return std::max(*time_left - AnswerMargin(*time_left), Duration::zero());
+}
+
+std::optional<Duration> TimeLeft(const grpc::CallbackServerContext& context) {
+  const auto deadline = context.deadline();
+  if (deadline == std::chrono::system_clock::time_point::max()) return std::nullopt;
+  return std::max<Duration>(deadline - std::chrono::system_clock::now(), Duration::zero());
 }
 
 Refused OtherWork(const std::string& key) {
@@ -37,10 +44,11 @@ Refused NotSubmitted(const Error& error) {
 
 }  // namespace
 
-std::optional<Duration> TimeLeft(const grpc::CallbackServerContext& context) {
-  const auto deadline = context.deadline();
-  if (deadline == std::chrono::system_clock::time_point::max()) return std::nullopt;
-  return std::max<Duration>(deadline - std::chrono::system_clock::now(), Duration::zero());
+CommitWaits::Client ClientOf(const grpc::CallbackServerContext& context,
+                             std::function<bool()> answered) {
+  return {.time_left = TimeLeft(context), .gone = [&context, answered = std::move(answered)] {
+            return answered() || context.IsCancelled();
+          }};
 }
 
 Status FillExecuted(const Executed& executed, bool positions, v1::ExecuteResponse& response) {
@@ -49,52 +57,76 @@ Status FillExecuted(const Executed& executed, bool positions, v1::ExecuteRespons
   return FillOutcome(executed.view, positions, response);
 }
 
-void CommitWaits::Commit(GlobalTxnId id, coordinator::CommitOptions options,
-                         std::optional<Duration> time_left, AnswerTxn answer) {
-  const std::optional<Duration> patience = Patience(time_left, options);
+void CommitWaits::Commit(GlobalTxnId id, coordinator::CommitOptions options, Client client,
+                         AnswerTxn answer) {
+  const std::optional<Duration> patience = Patience(client.time_left);
   api_.executor.Post(
-      [this, id = std::move(id), options, patience, answer = std::move(answer)]() mutable {
-        Await(id, options, patience, std::move(answer));
-      });
+      [this,
+       waiting = Waiting{std::move(id), options, std::move(client.gone), std::move(answer), {}},
+       patience]() mutable { Await(std::move(waiting), patience); });
 }
 
-void CommitWaits::Execute(ExecuteCall call, std::optional<Duration> time_left,
-                          AnswerExecuted answer) {
-  const std::optional<Duration> patience = Patience(time_left, call.options);
+void CommitWaits::Execute(ExecuteCall call, Client client, AnswerExecuted answer) {
+  const std::optional<Duration> patience = Patience(client.time_left);
   const std::string key = call.submission.key.key;
   api_.coordinator.Submit(
-      std::move(call.submission), [this, key, options = call.options, patience,
-                                   answer](const Result<coordinator::Submitted>& run) {
+      std::move(call.submission),
+      [this, key, options = call.options, patience, gone = std::move(client.gone),
+       answer](const Result<coordinator::Submitted>& run) {
         if (!run) return answer(NotSubmitted(run.error()));
         if (run->other_work) return answer(OtherWork(key));
-        Await(run->id, options, patience, [key, run = *run, answer](const Result<TxnView>& view) {
+        const auto on_outcome = [key, run = *run, answer](const Result<TxnView>& view) {
           if (!view) return answer(Refused{view.error(), std::nullopt});
           answer(Executed{key, run, *view});
-        });
+        };
+        Await({run->id, options, gone, on_outcome, {}}, patience);
       });
 }
 
-void CommitWaits::Await(const GlobalTxnId& id, coordinator::CommitOptions options,
-                        std::optional<Duration> patience, AnswerTxn answer) {
-  if (answer_decided_) options.wait = coordinator::WaitFor::kDecided;
-  const auto settle_for_decided = [this, id, answer] {
-    api_.coordinator.Commit(id, {.wait = coordinator::WaitFor::kDecided}, answer);
-  };
+void CommitWaits::Await(Waiting waiting, std::optional<Duration> patience) {
+  if (answer_decided_) waiting.options.wait = coordinator::WaitFor::kDecided;
   const std::uint64_t number = next_waiting_++;
-  waiting_[number] = settle_for_decided;
-  std::optional<coordinator::Executor::TimerId> timer;
-  if (patience) timer = api_.executor.PostAfter(*patience, settle_for_decided);
-  api_.coordinator.Commit(id, options, [this, number, timer, answer](Result<TxnView> view) {
-    waiting_.erase(number);
-    if (timer) api_.executor.Cancel(*timer);
-    answer(std::move(view));
+  if (patience) {
+    waiting.timer = api_.executor.PostAfter(
+        *patience, [this, number] { SettleForDecided(waiting_.at(number)); });
+  }
+  waiting_.emplace(number, std::move(waiting));
+  Ask(number);
+}
+
+void CommitWaits::Ask(std::uint64_t number) {
+  const Waiting& waiting = waiting_.at(number);
+  coordinator::CommitOptions options = waiting.options;
+  options.max_wait = std::min(options.max_wait.value_or(kLookAgain), kLookAgain);
+  api_.coordinator.Commit(waiting.id, options, [this, number](Result<TxnView> view) {
+    OnAnswer(number, std::move(view));
   });
+}
+
+void CommitWaits::OnAnswer(std::uint64_t number, Result<TxnView> view) {
+  const auto found = waiting_.find(number);
+  Waiting& waiting = found->second;
+  const bool in_time = view.ok() && view->state == txn::GlobalTxnState::kCommitting &&
+                       waiting.options.wait == coordinator::WaitFor::kComplete;
+  std::optional<Duration>& max_wait = waiting.options.max_wait;
+  if (in_time && (!max_wait || *max_wait > kLookAgain) && !waiting.gone()) {
+    if (max_wait) *max_wait -= kLookAgain;
+    return Ask(number);
+  }
+  if (waiting.timer) api_.executor.Cancel(*waiting.timer);
+  const AnswerTxn answer = std::move(waiting.answer);
+  waiting_.erase(found);
+  answer(std::move(view));
+}
+
+void CommitWaits::SettleForDecided(const Waiting& waiting) {
+  api_.coordinator.Commit(waiting.id, {.wait = coordinator::WaitFor::kDecided}, waiting.answer);
 }
 
 void CommitWaits::AnswerDecided() {
   api_.executor.Post([this] {
     answer_decided_ = true;
-    for (const auto& [number, settle_for_decided] : waiting_) settle_for_decided();
+    for (const auto& [number, waiting] : waiting_) SettleForDecided(waiting);
   });
 }
 

@@ -59,6 +59,9 @@ struct Config {
   Duration retention_time{};
   std::uint64_t retention_bytes = 0;
 
+  /// How long a backup waits for its reader. Not in the file.
+  Duration backup_patience = std::chrono::minutes(1);
+
   /// What the file says beside the clusters, by key ("limits.buffer_bytes"); no defaults.
   std::map<std::string, std::string> given;
 };

@@ -111,7 +111,7 @@ grpc::ServerUnaryReactor* CoordinatorService::Commit(grpc::CallbackServerContext
     auto options = ParseCommit(*request);
     if (!options) return Refused{options.error(), {}};
     waits_.Commit(
-        *std::move(id), *options, TimeLeft(*context),
+        *std::move(id), *options, ClientOf(*context, [call] { return call->claimed(); }),
         [call, response, positions = options->want_positions](const Result<TxnView>& view) {
           if (!call->Claim()) return;
           if (!view) return call->Finish(view.error());
@@ -171,7 +171,7 @@ grpc::ServerUnaryReactor* CoordinatorService::Execute(grpc::CallbackServerContex
     for (const auto& part : execute->submission.parts) {
       if (auto unknown = CheckCluster(api_, part.cluster)) return unknown;
     }
-    waits_.Execute(*std::move(execute), TimeLeft(*context),
+    waits_.Execute(*std::move(execute), ClientOf(*context, [call] { return call->claimed(); }),
                    [call, response, positions = request->return_positions()](
                        const std::variant<Executed, Refused>& result) {
                      if (!call->Claim()) return;

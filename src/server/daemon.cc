@@ -23,7 +23,8 @@ ApiLimits LimitsOf(const Config& config) {
   return {.coordinator = OptionsOf(config).limits,
           .message_bytes = config.message_bytes,
           .record_bytes = config.record_bytes,
-          .concurrent_calls = config.concurrent_calls};
+          .concurrent_calls = config.concurrent_calls,
+          .backup_patience = config.backup_patience};
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ void ExecuteStream::Run(const v1::ExecuteRequest& request) {
   }
   // A transaction may be answered twice: see CommitWaits.
   const auto answered = std::make_shared<std::atomic<bool>>(false);
-  waits_.Execute(*std::move(call), TimeLeft(*context_),
+  waits_.Execute(*std::move(call), ClientOf(*context_, [answered] { return answered->load(); }),
                  [this, key, positions = request.return_positions(), answered](const auto& result) {
                    if (!answered->exchange(true)) Answer(AnswerOf(key, positions, result));
                  });

@@ -67,6 +67,9 @@ class Server::Impl {
     grpc::ServerBuilder builder;
     // By default two processes may listen on one port, and share its calls at random.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    // A client whose machine is gone says nothing: without this its calls would count for hours.
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 30'000);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
     // Clients that wait for a commit may ask whether we are still there.
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
     builder.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes));

@@ -30,6 +30,7 @@ MODELS = {
     "managed": {
         "baselines": [
             ("all rules", MANAGED, {}, False),
+            ("all rules, markers readable", MANAGED, {"EVIDENCE": 1}, False),
             ("all rules, 2 crashes", {"TXNS": 2, "CRASHES": 2, "SPARE": 0}, {}, False),
             ("all rules, 3 txns", {"TXNS": 3, "CRASHES": 1, "SPARE": 0}, {}, True),
             ("all rules, both clusters faulty", {"TXNS": 2, "CRASHES": 1, "SPARE": 0},

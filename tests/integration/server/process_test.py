@@ -5,6 +5,7 @@
 """
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -105,6 +106,38 @@ class Process(unittest.TestCase):
         self.assertEqual(len(info["restored_from"]), 1)
         self.assertNotEqual(info["restored_from"][0], info["log_id"])
         self.assertEqual(info["incarnation"], "1")
+
+    def test_restore_that_was_killed(self) -> None:
+        self.write("")
+        process = self.start()
+        self.assertEqual(self.ctl("backup", str(self.folder / "backup")).returncode, 0)
+        process.kill()
+        process.wait()
+        backup = (self.folder / "backup").read_bytes()
+        restored = self.folder / "restored"
+        # Half of it comes; for the rest it waits, and is killed.
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        with subprocess.Popen([LOCKSTEPCTL, "restore", pipe, restored],
+                              stderr=subprocess.DEVNULL) as restore:
+            with open(pipe, "wb") as end:
+                end.write(backup[:len(backup) // 2])
+                end.flush()
+                while not (restored / "CURRENT").exists():
+                    self.assertIsNone(restore.poll())
+                restore.kill()
+                restore.wait()
+        self.write("", str(restored))
+        refused = subprocess.run([LOCKSTEPD, "--config", self.config], capture_output=True,
+                                 text=True, check=False)
+        self.assertEqual(refused.returncode, 3)
+        self.assertIn("did not end: restore again", refused.stderr)
+        dumped = self.ctl("log", "dump", str(restored))
+        self.assertEqual(dumped.returncode, 1)
+        self.assertIn("did not end: restore again", dumped.stderr)
+        done = self.ctl("restore", str(self.folder / "backup"), str(restored))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.await_line(self.start(), "was restored from a backup of log")
 
     def test_json(self) -> None:
         self.write("log_format: json\n")

@@ -261,6 +261,62 @@ TEST_F(ClientTest, TransactionsAreListedByStateAndLabel) {
   EXPECT_EQ(open->front().label, "test");
 }
 
+// ---- Watches ------------------------------------------------------------------------------------
+
+TEST_F(ClientTest, AWatchTellsEachChangeToTheEnd) {
+  Start();
+  Transaction txn = BeginWithWork();
+  std::vector<TxnState> seen;
+  const auto ended = client_->Watch(txn.id(), [&](const TxnInfo& info) {
+    seen.push_back(info.state);
+    if (seen.size() == 1) EXPECT_EQ(txn.Commit()->outcome, Outcome::kCommitted);
+    return true;
+  });
+  ASSERT_TRUE(ended.ok()) << ToString(ended.error());
+  EXPECT_EQ(ended->state, TxnState::kCommitted);
+  EXPECT_EQ(seen.front(), TxnState::kActive);
+  EXPECT_EQ(seen.back(), TxnState::kCommitted);
+}
+
+TEST_F(ClientTest, AWatchGoesOnAcrossARestart) {
+  Start();
+  node_->east.Set({.commits = false});
+  Transaction txn = BeginWithWork();
+  ASSERT_EQ(txn.Commit(Wait::kDecided)->outcome, Outcome::kCommitting);
+  const auto ended = client_->Watch(txn.id(), [&](const TxnInfo& info) {
+    if (relay_.calls("WatchTxn") == 1) {
+      EXPECT_EQ(info.state, TxnState::kCommitting);
+      Restart({*node_->DecisionOn(txn.id())});
+    }
+    return true;
+  });
+  ASSERT_TRUE(ended.ok()) << ToString(ended.error());
+  EXPECT_EQ(ended->state, TxnState::kCommitted);
+  EXPECT_GT(relay_.calls("WatchTxn"), 1);
+}
+
+TEST_F(ClientTest, AWatchIsGivenUpByItsCallbackAndBySilence) {
+  Start();
+  Transaction txn = Begin();
+  const auto enough = client_->Watch(txn.id(), [](const TxnInfo&) { return false; });
+  ASSERT_TRUE(enough.ok()) << ToString(enough.error());
+  EXPECT_EQ(enough->state, TxnState::kActive);
+  const auto silence = client_->Watch(
+      txn.id(),
+      [&](const TxnInfo&) {
+        relay_.Cut();
+        return true;
+      },
+      milliseconds(300));
+  ASSERT_FALSE(silence.ok());
+  EXPECT_EQ(silence.error().code, Code::kUnavailable);
+  relay_.LeadTo(node_->daemon.port());
+  const auto unknown =
+      client_->Watch("ffffffffffffffff-1-1-1", [](const TxnInfo&) { return true; });
+  ASSERT_FALSE(unknown.ok());
+  EXPECT_EQ(unknown.error().code, Code::kNotFound);
+}
+
 // ---- A server that dies
 // ---------------------------------------------------------------------------
 

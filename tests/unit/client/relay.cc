@@ -115,5 +115,24 @@ grpc::Status Relay::GetTxn(grpc::ServerContext* context, const v1::GetTxnRequest
                            v1::GetTxnResponse* response) {
   return Forward("GetTxn", context, request, response, &Stub::GetTxn);
 }
+grpc::Status Relay::WatchTxn(grpc::ServerContext*, const v1::WatchTxnRequest* request,
+                             grpc::ServerWriter<v1::WatchTxnResponse>* writer) {
+  grpc::ClientContext call;
+  std::shared_ptr<Stub> upstream;
+  {
+    const std::lock_guard lock(mutex_);
+    ++calls_["WatchTxn"];
+    upstream = upstream_;
+    forwarded_.insert(&call);
+  }
+  const auto reader = upstream->WatchTxn(&call, *request);
+  for (v1::WatchTxnResponse seen; reader->Read(&seen);) {
+    if (!writer->Write(seen)) call.TryCancel();
+  }
+  const grpc::Status status = reader->Finish();
+  const std::lock_guard lock(mutex_);
+  forwarded_.erase(&call);
+  return status;
+}
 
 }  // namespace lockstep::client

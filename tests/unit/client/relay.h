@@ -62,6 +62,9 @@ class Relay final : public v1::Coordinator::Service {
   grpc::Status GetTxn(grpc::ServerContext* context, const v1::GetTxnRequest* request,
                       v1::GetTxnResponse* response) override;
 
+  grpc::Status WatchTxn(grpc::ServerContext* context, const v1::WatchTxnRequest* request,
+                        grpc::ServerWriter<v1::WatchTxnResponse>* writer) override;
+
   void Listen();
 
   int port_ = 0;

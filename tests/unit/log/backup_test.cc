@@ -249,6 +249,8 @@ TEST_F(BackupTest, WhatIsNoWholeBackupLeavesNothingThatWouldBeTakenForALog) {
     ASSERT_FALSE(opened.ok());
     EXPECT_EQ(opened.error().code, Code::kFailedPrecondition);
     EXPECT_THAT(opened.error().message, HasSubstr("did not end: restore again"));
+    std::ostringstream dump;
+    EXPECT_EQ(Dump(fresh_.path, dump).error().message, opened.error().message);
   }
   OpenOptions broken = fresh_;
   EXPECT_EQ(Restore(broken,

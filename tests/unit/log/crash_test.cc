@@ -8,6 +8,7 @@
 #include <rocksdb/db.h>
 
 #include "faulty_fs.h"
+#include "log/restore.h"
 #include "log_test_support.h"
 
 namespace lockstep::log {
@@ -418,6 +419,78 @@ TEST(LogCrashes, ATornTailIsDroppedAndNothingBeforeIt) {
     ASSERT_TRUE(StoreNow(*log, DecisionOf(2)).ok()) << size;
   }
   EXPECT_GT(torn, 30);
+}
+
+// ---- A restore that does not end
+// -----------------------------------------------------------------
+
+std::string BackupOf(const OpenOptions& options, int decisions) {
+  const auto log = MustOpen(options);
+  for (int batch = 1; batch <= decisions; ++batch) {
+    EXPECT_TRUE(StoreNow(*log, DecisionOf(static_cast<std::uint64_t>(batch))).ok());
+  }
+  const auto backup = log->Backup();
+  std::string bytes;
+  for (;;) {
+    const Result<std::string> piece = (*backup)->Next();
+    if (!piece.ok() || piece->empty()) return bytes;
+    bytes += *piece;
+  }
+}
+
+TEST(LogCrashes, WhereverARestoreIsCutOffTheFolderIsRefusedOrWholeOrWithoutALog) {
+  constexpr int kDecisions = 20;
+  const TempDir dir;
+  FakeClock clock;
+  OpenOptions original;
+  original.path = dir.path() / "original";
+  original.clock = &clock;
+  const std::string bytes = BackupOf(original, kDecisions);
+  int refused = 0;
+  int whole = 0;
+  for (int kill_at = 1; whole < 3; ++kill_at) {
+    SCOPED_TRACE("killed at change " + std::to_string(kill_at) + " of the disk");
+    const stdfs::path root = dir.path() / std::to_string(kill_at);
+    stdfs::create_directory(root);
+    const auto fs = std::make_shared<FaultyFs>(root, static_cast<std::uint64_t>(kill_at));
+    OpenOptions options;
+    options.path = root / "restored";
+    options.clock = &clock;
+    options.file_system = fs;
+    const auto source = [&bytes] {
+      return [&bytes, at = std::size_t{0}]() mutable -> Result<std::string> {
+        std::string piece = bytes.substr(at, 1000);
+        at += piece.size();
+        return piece;
+      };
+    };
+    fs->KillAt(kill_at);
+    const bool ended = Restore(options, source()).ok();
+    fs->Kill();
+    fs->Restart(kill_at % 2 == 0 ? FaultyFs::Left::kRandom : FaultyFs::Left::kOnlySynced);
+
+    options.create_if_missing = false;
+    {
+      const auto opened = Open(options);
+      if (opened.ok()) {
+        ++whole;
+        EXPECT_EQ((*opened)->recovered().incomplete.size(), kDecisions);
+        EXPECT_EQ((*opened)->recovered().origins.size(), 1u);
+        continue;
+      }
+      ASSERT_FALSE(ended) << ToString(opened.error());
+      if (opened.error().code == Code::kFailedPrecondition) {
+        ++refused;
+        EXPECT_NE(opened.error().message.find("did not end: restore again"), std::string::npos)
+            << ToString(opened.error());
+      } else {
+        EXPECT_EQ(opened.error().code, Code::kNotFound) << ToString(opened.error());
+      }
+    }
+    ASSERT_TRUE(Restore(options, source()).ok());
+    EXPECT_EQ(MustOpen(options)->recovered().incomplete.size(), kDecisions);
+  }
+  EXPECT_GT(refused, 10);
 }
 
 }  // namespace

@@ -37,11 +37,14 @@ class ApiFixture : public testing::Test {
         config_, log_, std::vector<coordinator::Cluster*>{&east_, &west_}, executor_, clock_,
         [this](const Error& error) { fatal_.set_value(error); });
     ASSERT_TRUE(daemon_->Listen().ok());
-    const auto channel = grpc::CreateChannel("127.0.0.1:" + std::to_string(daemon_->port()),
-                                             grpc::InsecureChannelCredentials());
-    channel_ = channel;
-    coordinator_ = v1::Coordinator::NewStub(channel);
-    admin_ = v1::Admin::NewStub(channel);
+    Connect();
+  }
+  /// To the server that listens now.
+  void Connect() {
+    channel_ = grpc::CreateChannel("127.0.0.1:" + std::to_string(daemon_->port()),
+                                   grpc::InsecureChannelCredentials());
+    coordinator_ = v1::Coordinator::NewStub(channel_);
+    admin_ = v1::Admin::NewStub(channel_);
   }
   void Serve() {
     StartServer();
@@ -129,6 +132,14 @@ class ApiFixture : public testing::Test {
     const auto status = Call(*admin_, &AdminStub::ListInDoubt, request, &response);
     EXPECT_TRUE(status.ok()) << status.error_message();
     return response;
+  }
+
+  /// Until not all of limits.concurrent_calls are under way.
+  void AwaitRoom() {
+    v1::GetServerInfoResponse info;
+    while (Call(*coordinator_, &CoordinatorStub::GetServerInfo, {}, &info).error_code() ==
+           grpc::RESOURCE_EXHAUSTED) {
+    }
   }
 
   /// The reason in the details, empty if there are none.

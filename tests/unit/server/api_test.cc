@@ -11,9 +11,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::HasSubstr;
 
-constexpr const char* kMalformed = "not-an-id";
-constexpr const char* kForeign = "ffffffffffffffff-1-1-1";
-
 class ApiTest : public ApiFixture {};
 
 // ---- Outcomes are data
@@ -147,37 +144,6 @@ TEST_F(ApiTest, AnUnknownClusterIsNamedTogetherWithTheKnownOnes) {
               "UNKNOWN_CLUSTER");
 }
 
-TEST_F(ApiTest, IdsThatAreNotOursAreRefusedByEveryCall) {
-  Serve();
-  const auto each = [&](const std::string& id) {
-    v1::CommitResponse commit;
-    v1::AbortResponse abort;
-    v1::GetTxnRequest get;
-    get.set_txn_id(id);
-    v1::GetTxnResponse got;
-    v1::RepairMarkersRequest repair;
-    repair.set_txn_id(id);
-    repair.set_cluster("east");
-    v1::RepairMarkersResponse repaired;
-    v1::AcknowledgeHeuristicRequest acknowledge;
-    acknowledge.set_txn_id(id);
-    v1::AcknowledgeHeuristicResponse acknowledged;
-    return std::vector<grpc::Status>{
-        Produce(id, "east", 0),
-        Commit(id, &commit),
-        Abort(id, &abort),
-        Call(*coordinator_, &CoordinatorStub::GetTxn, get, &got),
-        Call(*admin_, &AdminStub::RepairMarkers, repair, &repaired),
-        Call(*admin_, &AdminStub::AcknowledgeHeuristic, acknowledge, &acknowledged)};
-  };
-  for (const std::string& id : {std::string(), std::string(kMalformed), std::string(1000, 'a')}) {
-    for (const auto& status : each(id)) {
-      ExpectError(status, grpc::INVALID_ARGUMENT, "INVALID_REQUEST");
-    }
-  }
-  for (const auto& status : each(kForeign)) ExpectError(status, grpc::NOT_FOUND, "TXN_NOT_FOUND");
-}
-
 // ---- Limits
 // --------------------------------------------------------------------------------------
 
@@ -228,6 +194,19 @@ TEST_F(ApiTest, CallsUnderWayAreBounded) {
               grpc::RESOURCE_EXHAUSTED, "LIMIT_REACHED", "limits.concurrent_calls");
   for (auto& context : contexts) context.TryCancel();
   for (auto& thread : waiting) thread.join();
+  // Nobody waits for them any more, whatever becomes of them.
+  AwaitRoom();
+  EXPECT_EQ(ListInDoubt().in_doubt_size(), 2);
+}
+
+TEST_F(ApiTest, ACallThatIsAnsweredEarlyLeavesNothingBehind) {
+  config_.concurrent_calls = 1;
+  east_.Set({.commits = false});
+  Serve();
+  v1::CommitResponse response;
+  ASSERT_TRUE(Commit(BeginWithWork(), &response, v1::COMMIT_WAIT_COMPLETE, milliseconds(200)).ok());
+  EXPECT_EQ(response.outcome(), v1::OUTCOME_COMMITTING);
+  AwaitRoom();
 }
 
 // ---- Waiting

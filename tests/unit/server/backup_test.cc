@@ -133,6 +133,25 @@ TEST_F(BackupTest, OneAtATimeAndACancelledOneMakesRoom) {
   EXPECT_TRUE(status.ok()) << status.error_message();
 }
 
+TEST_F(BackupTest, OneThatNobodyReadsIsCancelledAndMakesRoom) {
+  config_.backup_patience = std::chrono::milliseconds(100);
+  Serve();
+  log_.SetBackup(std::vector<Result<std::string>>(64, std::string(std::size_t{1} << 20, 'x')));
+  grpc::ClientContext context;
+  const auto stalled = admin_->Backup(&context, v1::BackupRequest());
+  v1::BackupResponse response;
+  ASSERT_TRUE(stalled->Read(&response));
+  // Another one is taken only once the server has given up on this one, which is not read
+  // meanwhile.
+  log_.SetBackup({BackupBytes()});
+  while (Backup(folder_ / "b").exit_code != 0) {
+  }
+  EXPECT_THAT(Files(), ::testing::ElementsAre("b"));
+  while (stalled->Read(&response)) {
+  }
+  EXPECT_EQ(stalled->Finish().error_code(), grpc::CANCELLED);
+}
+
 TEST_F(BackupTest, StoppingEndsOneThatRuns) {
   Serve();
   log_.SetBackup(std::vector<Result<std::string>>(64, std::string(std::size_t{1} << 20, 'x')));

@@ -170,6 +170,15 @@ TEST_F(ExecuteTest, ACallGivenUpAfterTheDecisionIsAskedAgain) {
   EXPECT_EQ(east_.prepares(), 1);
 }
 
+TEST_F(ExecuteTest, ACallGivenUpNoLongerCountsAsOne) {
+  config_.concurrent_calls = 1;
+  east_.Set({.commits = false});
+  Serve();
+  ExecuteAndGiveUp(Request("k1"), [&] { AwaitPrepares(1); });
+  AwaitRoom();
+  EXPECT_EQ(ListInDoubt().in_doubt_size(), 1);
+}
+
 TEST_F(ExecuteTest, ADecidedKeyIsNeverDeadlineExceeded) {
   // Decided half way to the deadline: max_wait, which counts from the decision, would be too late.
   east_.Set({.vote_delay = milliseconds(600), .commits = false});
@@ -422,14 +431,11 @@ TEST_F(ExecuteTest, AClientThatVanishesInMidStreamLeavesItsKeysRunning) {
     context.TryCancel();
     EXPECT_EQ(stream->Finish().error_code(), grpc::CANCELLED);
   }
-  // The stream counts as a call until its transactions have ended, and no longer.
-  v1::ExecuteResponse response;
-  ExpectError(Execute(requests[0], &response), grpc::RESOURCE_EXHAUSTED, "LIMIT_REACHED");
+  // It counts no longer as a call, although its transactions are not complete.
+  AwaitRoom();
+  EXPECT_EQ(ListInDoubt().in_doubt_size(), 2);
   east_.Set({});
-  while (Execute(requests[1], &response).error_code() == grpc::RESOURCE_EXHAUSTED) {
-  }
-  EXPECT_TRUE(response.repeated_key());
-  EXPECT_EQ(response.outcome(), v1::OUTCOME_COMMITTED);
+  for (const auto& request : requests) ExpectCommittedBefore(request);
   EXPECT_EQ(east_.prepares(), 2);
 }
 

@@ -49,6 +49,13 @@ void FakeLog::StoreOrder(coordinator::StoredOrder order, Callback<Status> done) 
   Answer(std::move(done));
 }
 
+std::vector<txn::Decision> FakeLog::decisions() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<txn::Decision> all;
+  for (const auto& [batch, decision] : decisions_) all.push_back(decision);
+  return all;
+}
+
 std::vector<coordinator::StoredOrder> FakeLog::orders() const {
   const std::lock_guard lock(mutex_);
   return orders_;

@@ -56,6 +56,8 @@ class FakeLog final : public coordinator::DecisionLog {
     recovered_.origins.push_back(std::move(origin));
     recovered_.restored_at = at;
   }
+  /// All that were stored, or recovered.
+  std::vector<txn::Decision> decisions() const;
   /// Orders about a participant, in the order in which they were stored.
   std::vector<coordinator::StoredOrder> orders() const;
 

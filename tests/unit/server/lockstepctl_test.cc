@@ -2,9 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -17,6 +19,7 @@ namespace lockstep::server {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 using Ran = lockstep::testing::CtlRan;
@@ -57,6 +60,9 @@ TEST(Lockstepctl, WrongUsageIsOneAndHelpIsNot) {
 }
 
 TEST(Lockstepctl, AServerThatIsNotThereIsNamed) {
+  const Ran no_port = RunCtl({"--server", "localhost", "status"});
+  EXPECT_EQ(no_port.exit_code, 1);
+  EXPECT_THAT(no_port.err, HasSubstr("expected HOST:PORT"));
   const Ran status = RunCtl({"--server", "127.0.0.1:1", "status"});
   EXPECT_EQ(status.exit_code, 1);
   EXPECT_THAT(status.err, HasSubstr("lockstepd at 127.0.0.1:1"));
@@ -145,7 +151,9 @@ TEST_F(LockstepctlTest, StepByStep) {
                 .exit_code,
             0);
   EXPECT_EQ(Ctl({"produce", id, "east", "t", "late", "--sequence", "9"}).exit_code, 1);
-  EXPECT_THAT(Ctl({"show", id}).out, HasSubstr("state    ACTIVE"));
+  const std::string open = Ctl({"show", id}).out;
+  EXPECT_THAT(open, HasSubstr("state    ACTIVE"));
+  EXPECT_THAT(open, HasSubstr("next     sequence 5"));
   EXPECT_EQ(Ctl({"commit", id}).exit_code, 0);
   EXPECT_EQ(Ctl({"abort", id}).exit_code, 5);
   EXPECT_THAT(Ctl({"show", id}).out, HasSubstr("state    COMMITTED"));
@@ -264,7 +272,8 @@ TEST_F(LockstepctlTest, TheServerIsDrainedAndLooksIntoItself) {
   EXPECT_EQ(Ctl({"undrain"}).exit_code, 0);
   EXPECT_EQ(Ctl({"begin"}).exit_code, 0);
   const auto before = spdlog::get_level();
-  EXPECT_EQ(Ctl({"log-level", "debug"}).exit_code, 0);
+  spdlog::set_level(spdlog::level::warn);
+  EXPECT_EQ(Ctl({"log-level", "debug"}).out, "it was WARN\n");
   EXPECT_EQ(spdlog::get_level(), spdlog::level::debug);
   spdlog::set_level(before);
   EXPECT_EQ(Ctl({"log-level", "loud"}).exit_code, 1);
@@ -277,27 +286,51 @@ TEST_F(LockstepctlTest, TheServerIsDrainedAndLooksIntoItself) {
   EXPECT_THAT(dump.err, HasSubstr("/nowhere/at/all"));
 }
 
-TEST(Lockstepctl, BashCompletesWhatTheCommandTreeHas) {
-  const Ran script = RunCtl({"completion", "bash"});
-  ASSERT_EQ(script.exit_code, 0);
-  const auto complete = [&](const std::string& line) {
-    // As bash does: the words so far, and the last one to be completed.
-    const std::string command =
-        "bash --norc --noprofile -c '" + script.out + "COMP_WORDS=(" + line +
-        " \"\"); COMP_CWORD=" + std::to_string(std::count(line.begin(), line.end(), ' ') + 1) +
-        "; _lockstepctl; echo \"${COMPREPLY[@]}\"'";
-    std::string out;
-    std::FILE* pipe = ::popen(command.c_str(), "r");
-    for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe))
-      out.push_back(static_cast<char>(c));
-    EXPECT_EQ(::pclose(pipe), 0);
-    return out;
-  };
-  EXPECT_THAT(complete("lockstepctl"), HasSubstr("in-doubt"));
-  EXPECT_THAT(complete("lockstepctl log"), HasSubstr("dump"));
-  EXPECT_THAT(complete("lockstepctl --server h orphans end"), HasSubstr("--started"));
-  EXPECT_THAT(complete("lockstepctl commit id"), HasSubstr("--max-wait"));
-  EXPECT_EQ(complete("lockstepctl commit id").find("in-doubt"), std::string::npos);
+/// What a program prints that reads `script`.
+std::string Feed(const std::string& program, const std::string& script) {
+  std::string file = ::testing::TempDir() + "lockstepctl-completion-XXXXXX";
+  const int fd = ::mkstemp(file.data());
+  EXPECT_EQ(::write(fd, script.data(), script.size()), static_cast<ssize_t>(script.size()));
+  ::close(fd);
+  std::string out;
+  std::FILE* pipe = ::popen((program + " " + file).c_str(), "r");
+  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe))
+    out.push_back(static_cast<char>(c));
+  EXPECT_EQ(::pclose(pipe), 0) << program;
+  ::unlink(file.c_str());
+  return out;
+}
+
+/// What a shell offers for the word that would follow `line`.
+std::string Complete(const std::string& shell, const std::string& line) {
+  const Ran script = RunCtl({"completion", shell});
+  EXPECT_EQ(script.exit_code, 0);
+  const std::string place = std::to_string(std::count(line.begin(), line.end(), ' ') + 1);
+  if (shell == "bash") {
+    return Feed("bash --norc --noprofile", script.out + "COMP_WORDS=(" + line +
+                                               " \"\"); COMP_CWORD=" + place +
+                                               "; _lockstepctl; echo \"${COMPREPLY[@]}\"\n");
+  }
+  if (shell == "zsh") {
+    // Its completion system needs a terminal: what the script asks of it is told instead.
+    return Feed("zsh -f", "compdef() { :; }; compadd() { shift; echo \"$@\"; }\n" + script.out +
+                              "words=(" + line + " ''); CURRENT=$((" + place +
+                              " + 1)); _lockstepctl\n");
+  }
+  return Feed("fish --no-config",
+              script.out + "complete -C '" + line + " '\n" + "complete -C '" + line + " --'\n");
+}
+
+TEST(Lockstepctl, ShellsCompleteWhatTheCommandTreeHas) {
+  for (const std::string shell : {"bash", "zsh", "fish"}) {
+    SCOPED_TRACE(shell);
+    EXPECT_THAT(Complete(shell, "lockstepctl"), HasSubstr("in-doubt"));
+    EXPECT_THAT(Complete(shell, "lockstepctl log"), HasSubstr("dump"));
+    EXPECT_THAT(Complete(shell, "lockstepctl --server h orphans end"), HasSubstr("--started"));
+    EXPECT_THAT(Complete(shell, "lockstepctl commit id"), HasSubstr("--max-wait"));
+    EXPECT_THAT(Complete(shell, "lockstepctl commit id"), Not(HasSubstr("in-doubt")));
+  }
+  EXPECT_EQ(RunCtl({"completion", "tcsh"}).exit_code, 1);
 }
 
 TEST_F(LockstepctlTest, JsonIsTheAnswerAsItIs) {
