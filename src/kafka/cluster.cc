@@ -116,6 +116,7 @@ void KafkaCluster::OnFacts(const Result<wire::ClusterFacts>& facts) {
   // Once true, for good: the broker that completed something may be gone by now.
   may_have_lost_markers_ |= facts->may_lose_markers;
   check_markers_ = may_have_lost_markers_;
+  transaction_version_ = facts->transaction_version;
   Identify(facts->cluster_id);
 }
 
