@@ -25,7 +25,11 @@ BatchRunner::BatchRunner(Ports ports, BatchId id, std::vector<GlobalTxnId> membe
       keys_(std::move(keys)) {
   for (Branch& branch : branches) {
     clusters_.push_back(branch.cluster);
+    for (const txn::GroupOffsets& group : branch.work.offsets) {
+      groups_[branch.cluster->name()].insert(group.group_id);
+    }
     work_.push_back(std::move(branch.work));
+    if (branch.enlisted) enlisted_.emplace(participants_.size(), branch.enlisted->name());
     participants_.push_back(std::move(branch.enlisted));
     if (participants_.back() == nullptr) participants_.back() = branch.cluster->NewParticipant();
   }
@@ -39,6 +43,7 @@ BatchRunner::BatchRunner(Ports ports, const txn::Decision& decision, std::vector
       decided_at_(decision.decided_at) {
   for (Branch& branch : branches) {
     clusters_.push_back(branch.cluster);
+    if (branch.enlisted) enlisted_.emplace(participants_.size(), branch.enlisted->name());
     participants_.push_back(std::move(branch.enlisted));
   }
   for (std::size_t i = 0; i < decision.participants.size(); ++i) {
@@ -96,6 +101,17 @@ void BatchRunner::RepairMarkers(std::size_t participant, Callback<Status> done) 
         if (resolver != self.resolvers_.end()) resolver->second->Hurry();
         done(std::move(status));
       }));
+}
+
+const txn::ParticipantName* BatchRunner::enlisted(std::size_t participant) const {
+  const auto found = enlisted_.find(participant);
+  return found == enlisted_.end() ? nullptr : &found->second;
+}
+
+std::vector<std::string> BatchRunner::GroupsOn(const ClusterName& cluster) const {
+  const auto found = groups_.find(cluster);
+  if (found == groups_.end()) return {};
+  return {found->second.begin(), found->second.end()};
 }
 
 const txn::OperatorOrder* BatchRunner::order(std::size_t participant) const {

@@ -2,6 +2,8 @@
 
 #include <map>
 #include <memory>
+#include <set>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -70,6 +72,11 @@ class BatchRunner : public std::enable_shared_from_this<BatchRunner> {
   /// Makes an operator's order durable and has the resolution obey it; then `done`, on the
   /// executor. What speaks against it: see OrderProblem. The participant's resolver exists.
   void Obey(std::size_t participant, txn::OperatorOrder order, Callback<> done);
+  /// An enlisted participant as it was bound, prepared or not; null: a managed one, or settled
+  /// before this start.
+  const txn::ParticipantName* enlisted(std::size_t participant) const;
+  /// The consumer groups whose offsets it was to commit there.
+  std::vector<std::string> GroupsOn(const ClusterName& cluster) const;
   /// The latest order about a participant.
   const txn::OperatorOrder* order(std::size_t participant) const;
 
@@ -94,6 +101,8 @@ class BatchRunner : public std::enable_shared_from_this<BatchRunner> {
   std::vector<Cluster*> clusters_;                          // One per participant.
   std::vector<txn::BranchWork> work_;                       // The same, until Prepare.
   std::vector<std::unique_ptr<Participant>> participants_;  // Null: a lane that recovery found.
+  std::map<ClusterName, std::set<std::string>> groups_;
+  std::map<std::size_t, txn::ParticipantName> enlisted_;  // Of them.
   bool recovered_ = false;
   std::map<std::size_t, std::shared_ptr<Resolver>> resolvers_;
   std::map<std::size_t, txn::OperatorOrder> orders_;  // Durable.

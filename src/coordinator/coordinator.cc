@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/failpoint.h"
+#include "coordinator/group_homes.h"
 #include "coordinator/txn_id.h"
 #include "coordinator/views.h"
 
@@ -13,6 +14,13 @@ namespace lockstep::coordinator {
 using txn::AbortReason;
 using txn::GlobalTxnState;
 using txn::Refusal;
+
+namespace {
+
+// It keeps a client that is at fault waiting, and nobody else.
+constexpr Duration kLocateTime = std::chrono::seconds(1);
+
+}  // namespace
 
 Coordinator::Coordinator(CoordinatorOptions options, Executor& executor, const Clock& clock,
                          DecisionLog& log, std::vector<Cluster*> clusters, Callback<Error> on_fatal)
@@ -345,7 +353,21 @@ void Coordinator::OnOutcome(BatchRunner& runner, GlobalTxnState outcome) {
   if (outcome == GlobalTxnState::kHeuristic) {
     heuristic_.emplace(runner.batch().id, InDoubtOf(runner, outcome));
   }
+  if (outcome == GlobalTxnState::kAborted &&
+      runner.batch().refusal.reason == AbortReason::kGroupFenced) {
+    return FinishFenced(runner);
+  }
   for (const GlobalTxnId& id : runner.members()) Finish(id, outcome, runner.batch().refusal);
+}
+
+void Coordinator::FinishFenced(const BatchRunner& runner) {
+  const ClusterName& cluster = runner.batch().refusal.cluster;
+  LocateGroups(executor_, clusters_, cluster, runner.GroupsOn(cluster), kLocateTime,
+               [this, members = runner.members(),
+                why = Refusal(runner.batch().refusal)](const std::string& found) mutable {
+                 if (!found.empty()) why.message += "; " + found;
+                 for (const GlobalTxnId& id : members) Finish(id, GlobalTxnState::kAborted, why);
+               });
 }
 
 void Coordinator::Finish(const GlobalTxnId& id, GlobalTxnState state, const Refusal& why) {

@@ -219,6 +219,8 @@ class Coordinator : private BatchRunner::Listener {
   void AbortEnlisted(const txn::Enlistment& enlistment);
   void AbortOpen(OpenTxn& txn, txn::Refusal why);
   void Finish(const GlobalTxnId& id, txn::GlobalTxnState state, const txn::Refusal& why);
+  /// A group was fenced: they are told together with where it lives, if another cluster knows it.
+  void FinishFenced(const BatchRunner& runner);
   void TakeUp(const txn::Decision& decision);  ///< A decision found by recovery.
   /// From the decision on, a waiter waits for its max_wait at most.
   void BoundWait(const GlobalTxnId& id, std::list<Waiter>::iterator waiter);

@@ -94,7 +94,9 @@ void Coordinator::Register(const EnlistedId& producer, txn::EndTxnProtocol proto
         [producer, done] { done(Unfinished(producer)); });
   }
   const ClusterStatus status = FindCluster(producer.cluster)->status();
-  if (status.kafka_cluster_id.get().empty() || status.state == ClusterState::kMismatch) {
+  // Connecting: its transaction.version is not known yet.
+  if (status.kafka_cluster_id.get().empty() || status.state == ClusterState::kConnecting ||
+      status.state == ClusterState::kMismatch) {
     return done(MakeError(Code::kUnavailable, "cluster '" + producer.cluster.get() + "' is " +
                                                   std::string(Name(status.state)) + ": " +
                                                   status.problem));
@@ -190,7 +192,11 @@ void Coordinator::OnBoundDescribed(const std::shared_ptr<Enlisting>& enlisting,
                                    const Result<txn::TxnDescription>& description) {
   Enlistments::Registration* registration = enlistments_.Find(enlisting->registration);
   if (registration == nullptr) return TryEnlist(enlisting);  // Void by now: it says so.
-  if (!description.ok()) return enlisting->done(description.error());
+  if (!description.ok()) {
+    const bool late = description.error().code == Code::kDeadlineExceeded;
+    return enlisting->done(MakeError(late ? Code::kUnavailable : description.error().code,
+                                     description.error().message));
+  }
   const std::string producer = ToString(registration->producer);
   if (!description->exists) {
     return enlisting->done(MakeError(

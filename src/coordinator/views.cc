@@ -57,6 +57,7 @@ std::vector<BranchView> BranchesOf(const BatchRunner& runner) {
   for (std::size_t i = 0; i < runner.batch().participants.size(); ++i) {
     const txn::BatchParticipant& participant = runner.batch().participants[i];
     BranchView branch{.cluster = participant.cluster, .outcome = participant.outcome};
+    if (const txn::ParticipantName* name = runner.enlisted(i)) branch.participant = *name;
     if (participant.prepared) branch.participant = participant.prepared->name;
     branch.enlisted = participant.enlisted;
     branch.reinit_required = participant.reinit_required;
@@ -155,7 +156,8 @@ Status CheckOffsets(const txn::BranchWork& work) {
   return {};
 }
 
-Status CheckExpectedCluster(const Cluster& cluster, const KafkaClusterId& expected) {
+Status CheckExpectedCluster(const Cluster& cluster, const KafkaClusterId& expected,
+                            const std::map<ClusterName, Cluster*>& clusters) {
   const ClusterStatus status = cluster.status();
   if (status.kafka_cluster_id == expected) return {};
   if (status.kafka_cluster_id.get().empty()) {
@@ -163,10 +165,15 @@ Status CheckExpectedCluster(const Cluster& cluster, const KafkaClusterId& expect
                                              "' was not reached yet, so its Kafka cluster id "
                                              "cannot be compared; retry later");
   }
+  std::string home;
+  for (const auto& [name, other] : clusters) {
+    if (other->status().kafka_cluster_id == expected)
+      home = "; they belong on '" + name.get() + "'";
+  }
   return MakeError(Code::kFailedPrecondition,
                    "the consumer read from Kafka cluster '" + expected.get() + "', but cluster '" +
                        cluster.name().get() + "' is '" + status.kafka_cluster_id.get() +
-                       "': its offsets do not belong there");
+                       "': its offsets do not belong there" + home);
 }
 
 Error NotActive(txn::GlobalTxnState state) {

@@ -26,7 +26,8 @@ Status CheckClustersConfigured(const std::vector<txn::Decision>& incomplete,
 /// Group offsets name a group, and either its membership or `standalone`.
 Status CheckOffsets(const txn::BranchWork& work);
 /// The cluster is known to be the one that the caller's consumer saw.
-Status CheckExpectedCluster(const Cluster& cluster, const KafkaClusterId& expected);
+Status CheckExpectedCluster(const Cluster& cluster, const KafkaClusterId& expected,
+                            const std::map<ClusterName, Cluster*>& clusters);
 
 Error NotActive(txn::GlobalTxnState state);
 Error BadTimeout(Duration timeout, Duration longest);

@@ -37,7 +37,8 @@ Status Coordinator::CheckWork(const OpenTxn& txn, const ClusterName& cluster,
   }
   if (Status status = CheckOffsets(work); !status.ok()) return status;
   if (expected) {
-    if (Status status = CheckExpectedCluster(*known, *expected); !status.ok()) return status;
+    if (Status status = CheckExpectedCluster(*known, *expected, clusters_); !status.ok())
+      return status;
   }
   return CheckRoom(txn, Weight(work), Count(work));
 }

@@ -270,7 +270,9 @@ Batch RecoveredBatch(const Decision& decision) {
                                  .phase = ParticipantPhase::kYes,
                                  .prepared = decided.prepared,
                                  .outcome = decided.outcome,
-                                 .enlisted = decided.prepared.enlisted};
+                                 .enlisted = decided.prepared.enlisted,
+                                 // A request of the dead process may be on its way.
+                                 .reinit_required = decided.prepared.enlisted};
     // A completion that was read back is durable.
     if (decided.outcome != ParticipantOutcome::kPending) {
       participant.phase = ParticipantPhase::kReleased;
