@@ -31,21 +31,42 @@ std::string TimeText(const google::protobuf::Timestamp& time) {
   return google::protobuf::util::TimeUtil::ToString(time);
 }
 
+/// `kind`: what is known of the branch's Kafka transaction; null: nothing yet.
+template <typename Kind>
+std::vector<std::string> BranchRow(const v1::Branch& branch, const std::string& name,
+                                   const Kind* kind, std::string problem) {
+  if (kind == nullptr) {
+    return {branch.cluster(), NameOf(branch.outcome()), name, "-", "-", "-", problem};
+  }
+  for (const auto& partition : kind->missing_markers()) {
+    problem += (problem.empty() ? "" : "; ") + std::string("no marker on ") + partition.topic() +
+               "-" + std::to_string(partition.partition());
+  }
+  return {branch.cluster(),
+          NameOf(branch.outcome()),
+          name,
+          kind->transactional_id(),
+          std::to_string(kind->producer_id()),
+          std::to_string(kind->producer_epoch()),
+          problem};
+}
+
+std::vector<std::string> BranchRow(const v1::Branch& branch) {
+  std::string problem = branch.problem();
+  if (!branch.has_enlisted()) {
+    return BranchRow(branch, "managed", branch.has_managed() ? &branch.managed() : nullptr,
+                     problem);
+  }
+  if (branch.enlisted().reinit_required()) {
+    problem += (problem.empty() ? "" : "; ") + std::string("its producer must be re-created");
+  }
+  return BranchRow(branch, "enlisted", &branch.enlisted(), problem);
+}
+
 template <typename Branches>
 std::string RenderBranches(const Branches& branches) {
-  Rows rows = {{"CLUSTER", "OUTCOME", "TRANSACTIONAL ID", "PRODUCER", "EPOCH", "PROBLEM"}};
-  for (const v1::Branch& branch : branches) {
-    std::string problem = branch.problem();
-    for (const auto& partition : branch.managed().missing_markers()) {
-      problem += (problem.empty() ? "" : "; ") + std::string("no marker on ") + partition.topic() +
-                 "-" + std::to_string(partition.partition());
-    }
-    const bool known = branch.has_managed();
-    rows.push_back({branch.cluster(), NameOf(branch.outcome()),
-                    known ? branch.managed().transactional_id() : "-",
-                    known ? std::to_string(branch.managed().producer_id()) : "-",
-                    known ? std::to_string(branch.managed().producer_epoch()) : "-", problem});
-  }
+  Rows rows = {{"CLUSTER", "OUTCOME", "KIND", "TRANSACTIONAL ID", "PRODUCER", "EPOCH", "PROBLEM"}};
+  for (const v1::Branch& branch : branches) rows.push_back(BranchRow(branch));
   return Table(rows);
 }
 
@@ -125,7 +146,8 @@ std::string Render(const v1::ListTxnsResponse& list) {
   for (const auto& txn : list.txns()) {
     std::string clusters;
     for (const auto& branch : txn.branches()) {
-      clusters += (clusters.empty() ? "" : ",") + branch.cluster();
+      clusters += (clusters.empty() ? "" : ",") + branch.cluster() +
+                  (branch.has_enlisted() ? " (enlisted)" : "");
     }
     rows.push_back(
         {txn.txn_id(), NameOf(txn.state()), TimeText(txn.begin_time()), txn.label(), clusters});

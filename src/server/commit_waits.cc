@@ -84,7 +84,7 @@ void CommitWaits::Execute(ExecuteCall call, Client client, AnswerExecuted answer
 }
 
 void CommitWaits::Await(Waiting waiting, std::optional<Duration> patience) {
-  if (answer_decided_) waiting.options.wait = coordinator::WaitFor::kDecided;
+  if (answer_decided_) waiting.options.max_wait = Duration::zero();
   const std::uint64_t number = next_waiting_++;
   if (patience) {
     waiting.timer = api_.executor.PostAfter(
@@ -120,7 +120,10 @@ void CommitWaits::OnAnswer(std::uint64_t number, Result<TxnView> view) {
 }
 
 void CommitWaits::SettleForDecided(const Waiting& waiting) {
-  api_.coordinator.Commit(waiting.id, {.wait = coordinator::WaitFor::kDecided}, waiting.answer);
+  // Not WaitFor::kDecided, which is refused with an enlisted branch: here the client asks again.
+  coordinator::CommitOptions at_once = waiting.options;
+  at_once.max_wait = Duration::zero();
+  api_.coordinator.Commit(waiting.id, at_once, waiting.answer);
 }
 
 void CommitWaits::AnswerDecided() {

@@ -75,21 +75,31 @@ void FillPositions(const txn::Positions& positions, v1::ManagedBranch& managed) 
   }
 }
 
+/// What both kinds of branches have in common.
+template <typename Kind>
+void FillKind(const coordinator::BranchView& view, Kind& kind) {
+  kind.set_transactional_id(view.participant->transactional_id.get());
+  kind.set_producer_id(view.participant->producer_id.get());
+  kind.set_producer_epoch(view.participant->producer_epoch.get());
+  for (const txn::TopicPartition& partition : view.missing_markers) {
+    auto& out = *kind.add_missing_markers();
+    out.set_topic(partition.topic);
+    out.set_partition(partition.partition);
+  }
+}
+
 void Fill(const coordinator::BranchView& view, v1::Branch& branch, bool positions = false) {
   branch.set_cluster(view.cluster.get());
   branch.set_outcome(BranchOutcomeOf(view.outcome));
   branch.set_problem(view.problem);
   if (!view.participant) return;
-  auto& managed = *branch.mutable_managed();
-  managed.set_transactional_id(view.participant->transactional_id.get());
-  managed.set_producer_id(view.participant->producer_id.get());
-  managed.set_producer_epoch(view.participant->producer_epoch.get());
-  for (const txn::TopicPartition& partition : view.missing_markers) {
-    auto& out = *managed.add_missing_markers();
-    out.set_topic(partition.topic);
-    out.set_partition(partition.partition);
+  if (view.enlisted) {
+    FillKind(view, *branch.mutable_enlisted());
+    branch.mutable_enlisted()->set_reinit_required(view.reinit_required);
+    return;
   }
-  if (positions) FillPositions(view.positions, managed);
+  FillKind(view, *branch.mutable_managed());
+  if (positions) FillPositions(view.positions, *branch.mutable_managed());
 }
 
 /// What Transaction and the outcome responses have in common.
@@ -197,6 +207,16 @@ v1::TxnState ToProto(txn::GlobalTxnState state) {
       return v1::TXN_STATE_ABORTED;
     case txn::GlobalTxnState::kHeuristic:
       return v1::TXN_STATE_HEURISTIC;
+  }
+  std::abort();
+}
+
+v1::ProducerProtocol ToProto(txn::EndTxnProtocol protocol) {
+  switch (protocol) {
+    case txn::EndTxnProtocol::kTv1:
+      return v1::PRODUCER_PROTOCOL_TV1;
+    case txn::EndTxnProtocol::kTv2:
+      return v1::PRODUCER_PROTOCOL_TV2;
   }
   std::abort();
 }

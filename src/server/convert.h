@@ -33,6 +33,21 @@ Result<WorkCall> ParseProduce(const v1::ProduceStreamRequest& request, std::size
 Result<WorkCall> ParseSendOffsets(const v1::SendOffsetsRequest& request);
 
 Result<coordinator::CommitOptions> ParseCommit(const v1::CommitRequest& request);
+
+struct RegisterCall {
+  ClusterName cluster;
+  TransactionalId id;
+  txn::EndTxnProtocol protocol = txn::EndTxnProtocol::kTv1;
+};
+Result<RegisterCall> ParseRegister(const v1::RegisterProducerRequest& request);
+
+struct EnlistCall {
+  GlobalTxnId txn;
+  std::string registration;
+  std::optional<coordinator::ToldProducer> told;
+};
+Result<EnlistCall> ParseEnlist(const v1::EnlistRequest& request);
+
 /// Present, short and printable, so that logs can show it; its form is the coordinator's to judge.
 Result<GlobalTxnId> ParseTxnId(const std::string& text);
 
@@ -70,6 +85,7 @@ v1::InDoubt ToProto(const coordinator::InDoubtView& view);
 v1::ClusterStatus ToProto(const ClusterName& name, const coordinator::ClusterStatus& status);
 v1::ClusterInfo ToClusterInfo(const ClusterName& name, const coordinator::ClusterStatus& status);
 v1::TxnState ToProto(txn::GlobalTxnState state);
+v1::ProducerProtocol ToProto(txn::EndTxnProtocol protocol);
 v1::AbortReason ToProto(txn::AbortReason reason);
 google::protobuf::Timestamp ToProto(WallTime time);
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "coordinator/txn_id.h"
+#include "kafka/lane_id.h"
 #include "server/convert.h"
 #include "server/work_digest.h"
 
@@ -17,6 +18,7 @@ using google::protobuf::util::TimeUtil;
 
 constexpr std::size_t kMaxLabelBytes = 256;
 constexpr std::size_t kMaxIdBytes = 256;
+constexpr std::size_t kMaxTransactionalIdBytes = 1024;
 constexpr int kMaxPage = 1000;
 constexpr std::string_view kFinalMark = "f";                // At the end of a resume token.
 constexpr std::int64_t kYear9999Seconds = 253'402'300'799;  // Protobuf's last second.
@@ -189,6 +191,45 @@ Result<coordinator::CommitOptions> ParseCommitOptions(const Request& request) {
   return options;
 }
 
+/// `where`: "" or "enlisted[2]."; goes before the field's name.
+Result<std::string> ParseRegistrationId(const std::string& where, const std::string& id) {
+  const std::string field = where + "registration_id";
+  if (id.empty()) return Invalid(field, "is required");
+  if (id.size() > kMaxIdBytes || !IsPlain(id)) return Invalid(field, "is none that a server gave");
+  return id;
+}
+
+Result<coordinator::EnlistedWork> ParseEnlistedWork(const std::string& field,
+                                                    const v1::EnlistedWork& in) {
+  if (in.read_only() && (!in.partitions().empty() || !in.group_ids().empty())) {
+    return Invalid(field + ".read_only", "says that nothing was written; so name nothing");
+  }
+  coordinator::EnlistedWork out;
+  out.read_only = in.read_only();
+  for (int i = 0; i < in.partitions_size(); ++i) {
+    const v1::WrittenPartition& written = in.partitions(i);
+    const std::string where = field + ".partitions[" + std::to_string(i) + "]";
+    if (written.topic().empty()) return Invalid(where + ".topic", "is required");
+    if (written.partition() < 0) return Invalid(where + ".partition", "must not be negative");
+    if (written.has_offset() && written.offset() < 0) {
+      return Invalid(where + ".offset", "must not be negative");
+    }
+    const txn::TopicPartition partition{written.topic(), written.partition()};
+    const std::int64_t offset = written.has_offset() ? written.offset() : -1;
+    if (!out.partitions.emplace(partition, offset).second) {
+      return Invalid(where, ToString(partition) + " is given twice");
+    }
+  }
+  for (int i = 0; i < in.group_ids_size(); ++i) {
+    const std::string where = field + ".group_ids[" + std::to_string(i) + "]";
+    if (in.group_ids(i).empty()) return Invalid(where, "must not be empty");
+    if (!out.group_ids.insert(in.group_ids(i)).second) {
+      return Invalid(where, "group '" + in.group_ids(i) + "' is given twice");
+    }
+  }
+  return out;
+}
+
 /// Timeout and label, of BeginGlobalTxn or Execute.
 template <typename Request>
 Result<BeginCall> ParseBeginOf(const Request& request) {
@@ -289,7 +330,71 @@ Result<WorkCall> ParseSendOffsets(const v1::SendOffsetsRequest& request) {
 }
 
 Result<coordinator::CommitOptions> ParseCommit(const v1::CommitRequest& request) {
-  return ParseCommitOptions(request);
+  auto options = ParseCommitOptions(request);
+  if (!options) return options;
+  for (int i = 0; i < request.enlisted_size(); ++i) {
+    const std::string field = "enlisted[" + std::to_string(i) + "]";
+    auto id = ParseRegistrationId(field + ".", request.enlisted(i).registration_id());
+    if (!id) return id.error();
+    auto work = ParseEnlistedWork(field, request.enlisted(i));
+    if (!work) return work.error();
+    if (!options->enlisted.emplace(*std::move(id), *std::move(work)).second) {
+      return Invalid(field + ".registration_id", "is given twice");
+    }
+  }
+  return options;
+}
+
+Result<RegisterCall> ParseRegister(const v1::RegisterProducerRequest& request) {
+  RegisterCall call;
+  if (request.cluster().empty()) return Invalid("cluster", "is required");
+  call.cluster = ClusterName(request.cluster());
+  const std::string& id = request.transactional_id();
+  if (id.empty()) return Invalid("transactional_id", "is required");
+  const bool printable = std::none_of(
+      id.begin(), id.end(), [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 127; });
+  if (id.size() > kMaxTransactionalIdBytes || !printable) {
+    return Invalid("transactional_id", "must be 1 to " + std::to_string(kMaxTransactionalIdBytes) +
+                                           " bytes without control characters");
+  }
+  call.id = TransactionalId(id);
+  if (kafka::ParseLaneId(call.id)) {
+    return Invalid("transactional_id",
+                   "'" + id + "' is the id of a lane of Lockstep's own; take another one");
+  }
+  switch (request.protocol()) {
+    case v1::PRODUCER_PROTOCOL_TV1:
+      call.protocol = txn::EndTxnProtocol::kTv1;
+      return call;
+    case v1::PRODUCER_PROTOCOL_TV2:
+      call.protocol = txn::EndTxnProtocol::kTv2;
+      return call;
+    default:
+      return Invalid("protocol", "must be TV1 or TV2: the best that the client's library speaks");
+  }
+}
+
+Result<EnlistCall> ParseEnlist(const v1::EnlistRequest& request) {
+  EnlistCall call;
+  auto txn = ParseTxnId(request.txn_id());
+  if (!txn) return txn.error();
+  call.txn = *std::move(txn);
+  auto registration = ParseRegistrationId("", request.registration_id());
+  if (!registration) return registration.error();
+  call.registration = *std::move(registration);
+  if (request.has_producer_id() != request.has_producer_epoch()) {
+    return Invalid(request.has_producer_id() ? "producer_epoch" : "producer_id",
+                   "producer_id and producer_epoch must be set together");
+  }
+  if (!request.has_producer_id()) return call;
+  if (request.producer_id() < 0) return Invalid("producer_id", "must not be negative");
+  if (request.producer_epoch() < 0 ||
+      request.producer_epoch() > std::numeric_limits<std::int16_t>::max()) {
+    return Invalid("producer_epoch", "must be 0 to 32767");
+  }
+  call.told = {ProducerId(request.producer_id()),
+               ProducerEpoch(static_cast<std::int16_t>(request.producer_epoch()))};
+  return call;
 }
 
 Status CheckKey(const std::string& key) {

@@ -42,13 +42,6 @@ v1::Limits LimitsOf(const Api& api) {
   return out;
 }
 
-Refused NotServed() {
-  return {MakeError(Code::kUnimplemented,
-                    "this server does not enlist clients' own producers: GetServerInfo does not "
-                    "list CAPABILITY_ENLIST"),
-          {}};
-}
-
 coordinator::Callback<Status> AnswerStatus(CallPtr call) {
   return [call = std::move(call)](const Status& status) {
     if (call->Claim()) call->Finish(status);
@@ -238,7 +231,8 @@ grpc::ServerUnaryReactor* CoordinatorService::GetServerInfo(grpc::CallbackServer
     *response->mutable_start_time() = ToProto(api_.started_at);
     for (const v1::Capability capability :
          {v1::CAPABILITY_EXECUTE, v1::CAPABILITY_EXECUTE_STREAM, v1::CAPABILITY_PRODUCE_STREAM,
-          v1::CAPABILITY_LIST_TXNS, v1::CAPABILITY_WATCH_TXN, v1::CAPABILITY_POSITIONS}) {
+          v1::CAPABILITY_LIST_TXNS, v1::CAPABILITY_WATCH_TXN, v1::CAPABILITY_POSITIONS,
+          v1::CAPABILITY_ENLIST}) {
       response->add_capabilities(capability);
     }
     *response->mutable_limits() = LimitsOf(api_);
@@ -265,18 +259,38 @@ grpc::ServerUnaryReactor* CoordinatorService::ListClusters(grpc::CallbackServerC
 // ---- Transactions of the client's own producer
 // ---------------------------------------------------
 
-grpc::ServerUnaryReactor* CoordinatorService::RegisterProducer(grpc::CallbackServerContext* context,
-                                                               const v1::RegisterProducerRequest*,
-                                                               v1::RegisterProducerResponse*) {
+grpc::ServerUnaryReactor* CoordinatorService::RegisterProducer(
+    grpc::CallbackServerContext* context, const v1::RegisterProducerRequest* request,
+    v1::RegisterProducerResponse* response) {
   return Serve(api_, "RegisterProducer", context,
-               [](const CallPtr&) -> std::optional<Refused> { return NotServed(); });
+               [&](const CallPtr& call) -> std::optional<Refused> {
+                 auto producer = ParseRegister(*request);
+                 if (!producer) return Refused{producer.error(), {}};
+                 if (auto unknown = CheckCluster(api_, producer->cluster)) return unknown;
+                 api_.coordinator.RegisterProducer(
+                     std::move(producer->cluster), std::move(producer->id), producer->protocol,
+                     [this, call, response](const Result<coordinator::Registered>& registered) {
+                       if (!call->Claim()) return;
+                       if (!registered) return call->Finish(registered.error());
+                       response->set_registration_id(registered->id);
+                       response->set_incarnation(api_.log.recovered().incarnation.get());
+                       response->set_protocol(ToProto(registered->protocol));
+                       call->Finish({});
+                     });
+                 return std::nullopt;
+               });
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::Enlist(grpc::CallbackServerContext* context,
-                                                     const v1::EnlistRequest*,
+                                                     const v1::EnlistRequest* request,
                                                      v1::EnlistResponse*) {
-  return Serve(api_, "Enlist", context,
-               [](const CallPtr&) -> std::optional<Refused> { return NotServed(); });
+  return Serve(api_, "Enlist", context, [&](const CallPtr& call) -> std::optional<Refused> {
+    auto enlist = ParseEnlist(*request);
+    if (!enlist) return Refused{enlist.error(), {}};
+    api_.coordinator.Enlist(std::move(enlist->txn), std::move(enlist->registration), enlist->told,
+                            AnswerStatus(call));
+    return std::nullopt;
+  });
 }
 
 }  // namespace lockstep::server

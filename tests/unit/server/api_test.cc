@@ -123,12 +123,54 @@ TEST_F(ApiTest, OffsetsReachTheirClusterAndNoOther) {
   offset.set_offset(5);
   v1::SendOffsetsResponse response;
   ExpectError(Call(*coordinator_, &CoordinatorStub::SendOffsets, request, &response),
-              grpc::FAILED_PRECONDITION, "WRONG_STATE", "kafka-east");
+              grpc::FAILED_PRECONDITION, "WRONG_STATE", "they belong on 'east'");
   request.set_kafka_cluster_id("kafka-west");
   ASSERT_TRUE(Call(*coordinator_, &CoordinatorStub::SendOffsets, request, &response).ok());
   v1::CommitResponse commit;
   ASSERT_TRUE(Commit(id, &commit).ok());
   EXPECT_EQ(west_.prepared_work().offsets.at(0).group_id, "g");
+}
+
+class FencedGroupTest : public ApiFixture {
+ protected:
+  /// The outcome of a transaction with offsets of "g" for west, which fences it.
+  v1::Abort Fenced(FakeCluster::Behaviour west) {
+    west.refusal = {txn::AbortReason::kGroupFenced, ClusterName("west"), "unknown member", false};
+    west_.Set(west);
+    Serve();
+    v1::SendOffsetsRequest request;
+    request.set_txn_id(Begin());
+    request.set_cluster("west");
+    request.set_sequence(0);
+    request.mutable_group()->set_group_id("g");
+    request.mutable_group()->set_generation(1);
+    request.mutable_group()->set_member_id("m");
+    request.add_offsets()->set_topic("orders");
+    v1::SendOffsetsResponse response;
+    EXPECT_TRUE(Call(*coordinator_, &CoordinatorStub::SendOffsets, request, &response).ok());
+    v1::CommitResponse commit;
+    EXPECT_TRUE(Commit(request.txn_id(), &commit).ok());
+    EXPECT_EQ(commit.outcome(), v1::OUTCOME_ABORTED);
+    EXPECT_EQ(commit.abort().reason(), v1::ABORT_REASON_GROUP_FENCED);
+    return commit.abort();
+  }
+};
+
+TEST_F(FencedGroupTest, IsToldWhereItLives) {
+  east_.Set({.groups = {"g"}});
+  EXPECT_EQ(Fenced({}).message(), "unknown member; group 'g' lives on cluster 'east'");
+}
+
+TEST_F(FencedGroupTest, MayBeNowhere) { EXPECT_EQ(Fenced({}).message(), "unknown member"); }
+
+TEST_F(FencedGroupTest, MayLiveOnBoth) {
+  east_.Set({.groups = {"g"}});
+  EXPECT_EQ(Fenced({.groups = {"g"}}).message(), "unknown member");
+}
+
+TEST_F(FencedGroupTest, IsNotWaitedForForEver) {
+  east_.Set({.knows_groups = false});
+  EXPECT_EQ(Fenced({}).message(), "unknown member");
 }
 
 TEST_F(ApiTest, AnUnknownClusterIsNamedTogetherWithTheKnownOnes) {

@@ -56,6 +56,120 @@ TEST(ParseCommit, WaitsForCompleteUnlessAskedOtherwise) {
   ExpectInvalid(ParseCommit(request), "max_wait:");
 }
 
+// ---- What is enlisted ---------------------------------------------------------------------------
+
+TEST(ParseCommit, TellsWhatWasWritten) {
+  v1::CommitRequest request;
+  auto& wrote = *request.add_enlisted();
+  wrote.set_registration_id("r-1");
+  wrote.add_partitions()->set_topic("orders");
+  auto& second = *wrote.add_partitions();
+  second.set_topic("orders");
+  second.set_partition(1);
+  second.set_offset(0);
+  wrote.add_group_ids("g");
+  auto& nothing = *request.add_enlisted();
+  nothing.set_registration_id("r-2");
+  nothing.set_read_only(true);
+  const auto options = ParseCommit(request);
+  ASSERT_TRUE(options.ok()) << options.error().message;
+  ASSERT_EQ(options->enlisted.size(), 2u);
+  const coordinator::EnlistedWork& work = options->enlisted.at("r-1");
+  EXPECT_EQ(work.partitions.at({"orders", 0}), -1);  // Not told is not 0.
+  EXPECT_EQ(work.partitions.at({"orders", 1}), 0);
+  EXPECT_EQ(work.group_ids, std::set<std::string>{"g"});
+  EXPECT_FALSE(work.read_only);
+  EXPECT_TRUE(options->enlisted.at("r-2").read_only);
+}
+
+TEST(ParseCommit, EachFieldOfWhatWasWrittenIsChecked) {
+  const auto with = [](const std::function<void(v1::CommitRequest&)>& spoil) {
+    v1::CommitRequest request;
+    auto& wrote = *request.add_enlisted();
+    wrote.set_registration_id("r");
+    wrote.add_partitions()->set_topic("orders");
+    wrote.add_group_ids("g");
+    EXPECT_TRUE(ParseCommit(request).ok());
+    spoil(request);
+    return ParseCommit(request);
+  };
+  ExpectInvalid(with([](auto& r) { r.mutable_enlisted(0)->clear_registration_id(); }),
+                "enlisted[0].registration_id:");
+  ExpectInvalid(with([](auto& r) { r.mutable_enlisted(0)->set_registration_id("a b"); }),
+                "enlisted[0].registration_id:");
+  ExpectInvalid(with([](auto& r) { r.add_enlisted()->set_registration_id("r"); }),
+                "enlisted[1].registration_id: is given twice");
+  ExpectInvalid(with([](auto& r) { r.mutable_enlisted(0)->set_read_only(true); }),
+                "enlisted[0].read_only:");
+  ExpectInvalid(with([](auto& r) {
+                  r.mutable_enlisted(0)->clear_partitions();
+                  r.mutable_enlisted(0)->set_read_only(true);
+                }),
+                "enlisted[0].read_only:");
+  ExpectInvalid(with([](auto& r) { r.mutable_enlisted(0)->mutable_partitions(0)->clear_topic(); }),
+                "enlisted[0].partitions[0].topic:");
+  ExpectInvalid(
+      with([](auto& r) { r.mutable_enlisted(0)->mutable_partitions(0)->set_partition(-1); }),
+      "enlisted[0].partitions[0].partition:");
+  ExpectInvalid(with([](auto& r) { r.mutable_enlisted(0)->mutable_partitions(0)->set_offset(-1); }),
+                "enlisted[0].partitions[0].offset:");
+  ExpectInvalid(with([](auto& r) { r.mutable_enlisted(0)->add_partitions()->set_topic("orders"); }),
+                "enlisted[0].partitions[1]: orders-0 is given twice");
+  ExpectInvalid(with([](auto& r) { r.mutable_enlisted(0)->add_group_ids(""); }),
+                "enlisted[0].group_ids[1]: must not be empty");
+  ExpectInvalid(with([](auto& r) { r.mutable_enlisted(0)->add_group_ids("g"); }),
+                "enlisted[0].group_ids[1]: group 'g' is given twice");
+}
+
+TEST(ParseRegister, EachFieldIsChecked) {
+  v1::RegisterProducerRequest request;
+  ExpectInvalid(ParseRegister(request), "cluster:");
+  request.set_cluster("east");
+  ExpectInvalid(ParseRegister(request), "transactional_id:");
+  request.set_protocol(v1::PRODUCER_PROTOCOL_TV2);
+  for (const std::string& id : {std::string(1025, 'x'), std::string("a\nb"),
+                                std::string("lockstep-0123456789abcdef-3-east-0")}) {
+    request.set_transactional_id(id);
+    ExpectInvalid(ParseRegister(request), "transactional_id:");
+  }
+  request.set_transactional_id("lockstep-tests, the \xc3\xa9t\xc3\xa9 one");
+  const auto call = ParseRegister(request);
+  ASSERT_TRUE(call.ok()) << call.error().message;
+  EXPECT_EQ(call->cluster, ClusterName("east"));
+  EXPECT_EQ(call->id, TransactionalId(request.transactional_id()));
+  EXPECT_EQ(call->protocol, txn::EndTxnProtocol::kTv2);
+  request.set_protocol(v1::PRODUCER_PROTOCOL_TV1);
+  EXPECT_EQ(ParseRegister(request)->protocol, txn::EndTxnProtocol::kTv1);
+  request.clear_protocol();
+  ExpectInvalid(ParseRegister(request), "protocol:");
+}
+
+TEST(ParseEnlist, EachFieldIsChecked) {
+  v1::EnlistRequest request;
+  ExpectInvalid(ParseEnlist(request), "txn_id:");
+  request.set_txn_id("id");
+  ExpectInvalid(ParseEnlist(request), "registration_id:");
+  request.set_registration_id("a b");
+  ExpectInvalid(ParseEnlist(request), "registration_id:");
+  request.set_registration_id("r");
+  EXPECT_FALSE(ParseEnlist(request)->told.has_value());
+  request.set_producer_epoch(0);
+  ExpectInvalid(ParseEnlist(request), "producer_id:");
+  request.set_producer_id(0);
+  EXPECT_EQ(ParseEnlist(request)->told->producer_id, ProducerId(0));
+  request.set_producer_epoch(32767);
+  EXPECT_EQ(ParseEnlist(request)->told->producer_epoch, ProducerEpoch(32767));
+  request.set_producer_epoch(32768);
+  ExpectInvalid(ParseEnlist(request), "producer_epoch:");
+  request.set_producer_epoch(-1);
+  ExpectInvalid(ParseEnlist(request), "producer_epoch:");
+  request.clear_producer_epoch();
+  ExpectInvalid(ParseEnlist(request), "producer_epoch:");
+  request.set_producer_epoch(0);
+  request.set_producer_id(-1);
+  ExpectInvalid(ParseEnlist(request), "producer_id:");
+}
+
 TEST(ParseTxnId, IsPresentShortAndPrintable) {
   ExpectInvalid(ParseTxnId(""), "txn_id:");
   ExpectInvalid(ParseTxnId(std::string(257, 'a')), "txn_id:");
@@ -268,6 +382,21 @@ TEST(Answers, ATransactionShowsItsBranches) {
   EXPECT_EQ(txn.branches(0).managed().missing_markers(0).partition(), 3);
   EXPECT_FALSE(txn.branches(1).has_managed());
   EXPECT_EQ(txn.branches(1).problem(), "no broker answers");
+}
+
+TEST(Answers, AnEnlistedBranchIsShownAsSuch) {
+  auto view = View(txn::GlobalTxnState::kCommitting);
+  view.branches[0].enlisted = true;
+  view.branches[0].missing_markers = {{"orders", 3}};
+  const v1::Transaction txn = ToProto(view);
+  ASSERT_TRUE(txn.branches(0).has_enlisted());
+  EXPECT_EQ(txn.branches(0).enlisted().transactional_id(), "lane");
+  EXPECT_EQ(txn.branches(0).enlisted().producer_id(), 7);
+  EXPECT_EQ(txn.branches(0).enlisted().producer_epoch(), 2);
+  EXPECT_EQ(txn.branches(0).enlisted().missing_markers(0).partition(), 3);
+  EXPECT_FALSE(txn.branches(0).enlisted().reinit_required());
+  view.branches[0].reinit_required = true;
+  EXPECT_TRUE(ToProto(view).branches(0).enlisted().reinit_required());
 }
 
 TEST(Answers, AnyTimeThatAnIdCanCarryIsATimestamp) {

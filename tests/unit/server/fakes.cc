@@ -8,6 +8,13 @@ namespace lockstep::server {
 
 using coordinator::Callback;
 
+namespace {
+
+/// A client's own in these tests: there only once it is initialised. All others always are.
+bool IsApp(const TransactionalId& id) { return id.get().starts_with("app"); }
+
+}  // namespace
+
 FakeLog::FakeLog(coordinator::Executor& executor) : executor_(executor) {
   recovered_.log_id = LogId("0123456789abcdef");
   recovered_.incarnation = Incarnation(3);
@@ -59,6 +66,23 @@ std::vector<txn::Decision> FakeLog::decisions() const {
 std::vector<coordinator::StoredOrder> FakeLog::orders() const {
   const std::lock_guard lock(mutex_);
   return orders_;
+}
+
+void FakeLog::StoreEnlistment(txn::Enlistment enlistment) {
+  const std::lock_guard lock(mutex_);
+  enlistments_.push_back(std::move(enlistment));
+}
+
+void FakeLog::EndEnlistment(ClusterName cluster, TransactionalId id) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(enlistments_, [&](const txn::Enlistment& enlistment) {
+    return enlistment.name.cluster == cluster && enlistment.name.transactional_id == id;
+  });
+}
+
+std::size_t FakeLog::enlistments() const {
+  const std::lock_guard lock(mutex_);
+  return enlistments_.size();
 }
 
 void FakeLog::StoreBinding(ClusterName, KafkaClusterId, Callback<Status> done) {
@@ -179,6 +203,7 @@ coordinator::ClusterStatus FakeCluster::status() const {
   status.kafka_cluster_id = KafkaClusterId("kafka-" + name_.get());
   status.check_markers = !behaviour().missing_markers.empty();
   status.lanes_idle = 2;
+  status.transaction_version = behaviour().transaction_version;
   return status;
 }
 
@@ -199,6 +224,19 @@ void FakeCluster::Describe(const txn::ParticipantName& name,
     description.producer_id = name.producer_id;
     description.producer_epoch = name.producer_epoch;
     description.start_time_ms = name.start_time_ms;
+    const std::lock_guard lock(mutex_);
+    if (const auto own = producers_.find(name.transactional_id); own != producers_.end()) {
+      const Producer& producer = own->second;
+      description = {.exists = true,
+                     .state = producer.state,
+                     .producer_id = producer.id,
+                     .producer_epoch = producer.epoch,
+                     .start_time_ms = producer.start_time_ms,
+                     .timeout_ms = 60'000,
+                     .partitions = producer.partitions};
+    } else if (IsApp(name.transactional_id)) {
+      description = {};
+    }
     answer = description;
   }
   executor_.Post([done = std::move(done), answer] { done(answer); });
@@ -207,6 +245,15 @@ void FakeCluster::Describe(const txn::ParticipantName& name,
 void FakeCluster::EndTxn(const txn::ParticipantName& name, txn::Direction direction,
                          Callback<txn::EndTxnAnswer> done) {
   Behaviour now = behaviour();
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto own = producers_.find(name.transactional_id); own != producers_.end()) {
+      txn::EndTxnAnswer answer{.problem = "no broker answers"};
+      if (now.ends != Ends::kLost) answer = End(own->second, name, direction);
+      if (now.ends == Ends::kUnanswered) answer = {.problem = "the answer was lost"};
+      return executor_.Post([done = std::move(done), answer] { done(answer); });
+    }
+  }
   if (now.ongoing && direction == txn::Direction::kAbort) {
     now.ongoing = false;
     now.aborted_it = true;
@@ -217,6 +264,55 @@ void FakeCluster::EndTxn(const txn::ParticipantName& name, txn::Direction direct
   });
 }
 
+// ---- Clients' own producers ---------------------------------------------------------------------
+
+void FakeCluster::Initialise(const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  Producer& producer = producers_[TransactionalId(id)];
+  if (producer.state == txn::KafkaTxnState::kOngoing) {
+    producer.state = txn::KafkaTxnState::kCompleteAbort;
+    producer.partitions.clear();
+  }
+  producer.epoch = ProducerEpoch(static_cast<std::int16_t>(producer.epoch.get() + 1));
+}
+
+void FakeCluster::Write(const std::string& id, const std::vector<txn::TopicPartition>& partitions) {
+  const std::lock_guard lock(mutex_);
+  Producer& producer = producers_.at(TransactionalId(id));
+  if (std::exchange(producer.state, txn::KafkaTxnState::kOngoing) != txn::KafkaTxnState::kOngoing) {
+    producer.start_time_ms = ++next_start_ms_;
+  }
+  producer.partitions.insert(producer.partitions.end(), partitions.begin(), partitions.end());
+}
+
+FakeCluster::Producer FakeCluster::producer(const std::string& id) const {
+  const std::lock_guard lock(mutex_);
+  return producers_.at(TransactionalId(id));
+}
+
+/// The part of the broker's table (docs/design/protocol.md) that is needed here.
+txn::EndTxnAnswer FakeCluster::End(Producer& producer, const txn::ParticipantName& name,
+                                   txn::Direction direction) {
+  using Kind = txn::EndTxnAnswer::Kind;
+  const bool tv2 = name.protocol == txn::EndTxnProtocol::kTv2;
+  const auto ended = direction == txn::Direction::kCommit ? txn::KafkaTxnState::kCompleteCommit
+                                                          : txn::KafkaTxnState::kCompleteAbort;
+  const bool ongoing = producer.state == txn::KafkaTxnState::kOngoing;
+  const int ahead = producer.epoch.get() - name.producer_epoch.get();
+  if (producer.id != name.producer_id || ahead != (tv2 && !ongoing ? 1 : 0)) {
+    return {.kind = Kind::kFenced, .problem = "fenced"};
+  }
+  if (!ongoing && producer.state != ended) {
+    return {.kind = Kind::kInvalidState, .problem = "invalid state"};
+  }
+  if (ongoing && tv2) {
+    producer.epoch = ProducerEpoch(static_cast<std::int16_t>(producer.epoch.get() + 1));
+  }
+  producer.state = ended;
+  producer.partitions.clear();
+  return {.kind = Kind::kDone, .producer_id = producer.id, .producer_epoch = producer.epoch};
+}
+
 void FakeCluster::LogEnds(std::vector<txn::TopicPartition> partitions,
                           Callback<Result<std::vector<txn::Evidence>>> done) {
   std::vector<txn::Evidence> ends;
@@ -224,8 +320,11 @@ void FakeCluster::LogEnds(std::vector<txn::TopicPartition> partitions,
   executor_.Post([done = std::move(done), ends] { done(ends); });
 }
 
-void FakeCluster::KnowsGroup(std::string, Callback<Result<bool>> done) {
-  executor_.Post([done = std::move(done)] { done(false); });
+void FakeCluster::KnowsGroup(std::string group_id, Callback<Result<bool>> done) {
+  const Behaviour now = behaviour();
+  if (!now.knows_groups) return;
+  const bool knows = std::find(now.groups.begin(), now.groups.end(), group_id) != now.groups.end();
+  executor_.Post([done = std::move(done), knows] { done(knows); });
 }
 
 void FakeCluster::ListOrphans(Callback<Result<coordinator::OrphanListing>> done) {

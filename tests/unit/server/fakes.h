@@ -23,6 +23,8 @@ class FakeLog final : public coordinator::DecisionLog {
     decisions_.emplace(decision.batch, decision);
     recovered_.incomplete.push_back(std::move(decision));
   }
+  /// What recovery will find enlisted. Before the coordinator is made.
+  void Recover(txn::Enlistment enlistment) { recovered_.enlisted.push_back(std::move(enlistment)); }
   /// Which start on this log it is. Before the coordinator is made.
   void SetIncarnation(std::uint64_t number) { recovered_.incarnation = Incarnation(number); }
   /// From now on every append fails, as after a failed sync.
@@ -32,8 +34,8 @@ class FakeLog final : public coordinator::DecisionLog {
   void StoreDecision(txn::Decision decision, coordinator::Callback<Status> done) override;
   void StoreCompletion(coordinator::Completion completion, bool urgent,
                        coordinator::Callback<Status> done) override;
-  void StoreEnlistment(txn::Enlistment) override {}
-  void EndEnlistment(ClusterName, TransactionalId) override {}
+  void StoreEnlistment(txn::Enlistment enlistment) override;
+  void EndEnlistment(ClusterName cluster, TransactionalId id) override;
   void StoreAcknowledgement(BatchId batch, coordinator::Callback<Status> done) override;
   void StoreOrder(coordinator::StoredOrder order, coordinator::Callback<Status> done) override;
   void StoreBinding(ClusterName cluster, KafkaClusterId id,
@@ -60,6 +62,8 @@ class FakeLog final : public coordinator::DecisionLog {
   std::vector<txn::Decision> decisions() const;
   /// Orders about a participant, in the order in which they were stored.
   std::vector<coordinator::StoredOrder> orders() const;
+  /// Stored, and not ended.
+  std::size_t enlistments() const;
 
  private:
   void Answer(coordinator::Callback<Status> done);
@@ -72,11 +76,14 @@ class FakeLog final : public coordinator::DecisionLog {
   mutable std::mutex mutex_;
   std::map<BatchId, txn::Decision> decisions_;    // Guarded by mutex_.
   std::vector<coordinator::StoredOrder> orders_;  // Guarded by mutex_.
+  std::vector<txn::Enlistment> enlistments_;      // Guarded by mutex_.
 };
 
 /// A cluster whose participants vote and end as `behaviour` says. Thread-safe.
 class FakeCluster final : public coordinator::Cluster {
  public:
+  /// What becomes of an EndTxn for a client's own producer.
+  enum class Ends : std::uint8_t { kAnswered, kUnanswered, kLost };
   struct Behaviour {
     bool votes = true;        ///< False: no vote comes, not even at give_up.
     Duration vote_delay{};    ///< How long the vote takes.
@@ -88,6 +95,18 @@ class FakeCluster final : public coordinator::Cluster {
     bool ongoing =
         false;  ///< No commit has an effect; Describe shows Ongoing until an abort comes.
     std::vector<coordinator::Orphan> orphans;
+    std::int16_t transaction_version = 2;
+    Ends ends = Ends::kAnswered;
+    std::vector<std::string> groups;  ///< That live here.
+    bool knows_groups = true;         ///< False: KnowsGroup is never answered.
+  };
+  /// A client's own producer, as the brokers see it.
+  struct Producer {
+    ProducerId id{500};
+    ProducerEpoch epoch{0};
+    txn::KafkaTxnState state = txn::KafkaTxnState::kEmpty;
+    std::int64_t start_time_ms = -1;
+    std::vector<txn::TopicPartition> partitions;
   };
 
   FakeCluster(std::string name, coordinator::Executor& executor)
@@ -101,6 +120,11 @@ class FakeCluster final : public coordinator::Cluster {
     executor_.Post([this, why = std::move(why)] { superseded_(why); });
   }
   int prepares() const { return prepares_; }
+  /// The producer's initTransactions(): aborts what the id left open, and raises the epoch.
+  void Initialise(const std::string& id);
+  /// Its writes; the first of a transaction begins it.
+  void Write(const std::string& id, const std::vector<txn::TopicPartition>& partitions);
+  Producer producer(const std::string& id) const;
   bool repaired() const { return repaired_; }
 
   const ClusterName& name() const override { return name_; }
@@ -131,6 +155,8 @@ class FakeCluster final : public coordinator::Cluster {
  private:
   class FakeParticipant;
   Behaviour behaviour() const;
+  txn::EndTxnAnswer End(Producer& producer, const txn::ParticipantName& name,
+                        txn::Direction direction);
 
   const ClusterName name_;
   coordinator::Executor& executor_;
@@ -138,8 +164,10 @@ class FakeCluster final : public coordinator::Cluster {
   std::atomic<bool> repaired_ = false;
   std::atomic<int> prepares_ = 0;
   mutable std::mutex mutex_;
-  Behaviour behaviour_;   // Guarded by mutex_.
-  txn::BranchWork work_;  // Guarded by mutex_.
+  Behaviour behaviour_;                            // Guarded by mutex_.
+  txn::BranchWork work_;                           // Guarded by mutex_.
+  std::map<TransactionalId, Producer> producers_;  // Guarded by mutex_.
+  std::int64_t next_start_ms_ = 1000;              // Guarded by mutex_.
 };
 
 }  // namespace lockstep::server

@@ -379,6 +379,25 @@ TEST(RecordSpec, OffsetsAndDurations) {
   }
 }
 
+TEST(Render, AnEnlistedBranchShowsItsProducer) {
+  v1::Transaction txn;
+  txn.set_state(v1::TXN_STATE_COMMITTED);
+  auto& branch = *txn.add_branches();
+  branch.set_cluster("east");
+  branch.set_outcome(v1::BRANCH_OUTCOME_COMMITTED);
+  branch.mutable_enlisted()->set_transactional_id("app");
+  branch.mutable_enlisted()->set_producer_id(500);
+  branch.mutable_enlisted()->set_producer_epoch(7);
+  branch.mutable_enlisted()->set_reinit_required(true);
+  branch.mutable_enlisted()->add_missing_markers()->set_topic("orders");
+  EXPECT_THAT(cli::Render(txn),
+              HasSubstr("east     COMMITTED  enlisted  app               500       7      its "
+                        "producer must be re-created; no marker on orders-0\n"));
+  v1::ListTxnsResponse list;
+  *list.add_txns() = txn;
+  EXPECT_THAT(cli::Render(list), HasSubstr("east (enlisted)"));
+}
+
 TEST(Render, TablesArePadded) {
   EXPECT_EQ(cli::Table({{"A", "B"}, {"long", "x"}}), "A     B\nlong  x\n");
   EXPECT_EQ(cli::Table({{"A", "B"}}), "");

@@ -219,16 +219,13 @@ TEST_F(StreamsTest, TheServerSaysWhatItIsAndCan) {
   EXPECT_EQ(info.incarnation(), 3U);
   EXPECT_EQ(info.limits().record_bytes(), config_.record_bytes);
   EXPECT_EQ(info.limits().message_bytes(), config_.message_bytes);
-  EXPECT_THAT(info.capabilities(), testing::Not(testing::Contains(v1::CAPABILITY_ENLIST)));
+  EXPECT_THAT(info.capabilities(), testing::Contains(v1::CAPABILITY_ENLIST));
   v1::ListClustersResponse clusters;
   ASSERT_TRUE(Call(*coordinator_, &CoordinatorStub::ListClusters, {}, &clusters).ok());
   ASSERT_EQ(clusters.clusters_size(), 2);
   EXPECT_EQ(clusters.clusters(0).name(), "east");
   EXPECT_EQ(clusters.clusters(0).kafka_cluster_id(), "kafka-east");
   EXPECT_EQ(clusters.clusters(0).state(), v1::CLUSTER_STATE_READY);
-  v1::EnlistResponse enlisted;
-  ExpectError(Call(*coordinator_, &CoordinatorStub::Enlist, {}, &enlisted), grpc::UNIMPLEMENTED,
-              "UNSUPPORTED", "CAPABILITY_ENLIST");
 }
 
 }  // namespace
