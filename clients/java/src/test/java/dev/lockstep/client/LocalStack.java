@@ -91,8 +91,9 @@ final class LocalStack implements AutoCloseable {
     daemon.destroyForcibly().waitFor();
   }
 
-  boolean running() {
-    return daemon.isAlive();
+  /** Until it has ended by itself, at a failpoint. */
+  void awaitEnd() throws Exception {
+    if (!daemon.waitFor(60, TimeUnit.SECONDS)) throw new IOException("lockstepd did not end");
   }
 
   LockstepClient connect() {
