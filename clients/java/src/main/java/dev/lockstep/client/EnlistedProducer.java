@@ -139,30 +139,41 @@ public final class EnlistedProducer<K, V> implements AutoCloseable {
     if (current != null) {
       throw new IllegalStateException("the producer is in transaction " + current.txnId());
     }
-    for (boolean again = false; ; again = true) {
-      ready();
-      LockstepException refused;
-      try {
-        EnlistResponse answer =
-            connection.call(
-                CoordinatorBlockingStub::enlist,
-                EnlistRequest.newBuilder()
-                    .setTxnId(txnId)
-                    .setRegistrationId(registration.getRegistrationId())
-                    .build());
-        if (answer.getIncarnation() == registration.getIncarnation()) break;
-        refused = LockstepException.wrongState("the server has restarted");
-      } catch (LockstepException e) {
-        if (!e.reason().equals("FENCED")) throw e;
-        refused = e;
-      }
-      // Void, of an earlier start of the server, or to be renewed: once, then somebody else has a
-      // producer with this id at work, and the caller should know.
+    try {
+      enlistOnce(txnId);
+    } catch (LockstepException e) {
+      if (!e.reason().equals("FENCED")) throw e;
+      // Void, of an earlier start of the server, or to be renewed. Only once: fenced again, somebody
+      // else has a producer with this id at work, and the caller should know.
       discard();
-      if (again) throw refused;
+      try {
+        enlistOnce(txnId);
+      } catch (LockstepException again) {
+        if (again.reason().equals("FENCED")) discard();
+        throw again;
+      }
     }
     current = new Enlistment<>(this, producer, txnId, registration.getRegistrationId());
     return current;
+  }
+
+  private void enlistOnce(String txnId) {
+    ready();
+    EnlistResponse answer =
+        connection.call(
+            CoordinatorBlockingStub::enlist,
+            EnlistRequest.newBuilder()
+                .setTxnId(txnId)
+                .setRegistrationId(registration.getRegistrationId())
+                .build());
+    // Registrations do not outlive their server, so FENCED tells of a restart. Should another start
+    // accept one all the same, its word is not taken: the transaction can only be aborted.
+    if (answer.getIncarnation() != 0
+        && answer.getIncarnation() != registration.getIncarnation()) {
+      discard();
+      throw LockstepException.wrongState("the server has restarted: begin anew")
+          .with(LockstepException.Effect.UNKNOWN, "");
+    }
   }
 
   /** A producer that is initialised under a registration. */

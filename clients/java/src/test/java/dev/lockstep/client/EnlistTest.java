@@ -231,7 +231,7 @@ class EnlistTest {
   @Test
   void anAbortWithoutAnAnswerDoesNotEndTheProducerEither() {
     client.close();
-    client = LockstepClient.connect(server.address(), ClientTest.FAST.withCallTimeout(SHORT));
+    client = LockstepClient.connect(server.address(), ClientTest.IMPATIENT);
     east = producer("east");
     for (int i = 0; i < 1000; ++i) server.refuse("Abort", FakeServer.outcomeUnknown());
     try (Transaction txn = client.begin()) {
@@ -396,9 +396,13 @@ class EnlistTest {
   void anotherIncarnationInTheAnswerIsARestart() {
     run();
     server.answer("Enlist", EnlistResponse.newBuilder().setIncarnation(99).build());
-    assertEquals(Outcome.COMMITTED, run().outcome());
-    assertEquals(2, made.size());
-    assertEquals(2, server.count("Register"));
+    try (Transaction txn = client.begin()) {
+      assertThrows(LockstepException.class, () -> txn.enlist(east));
+      assertThrows(LockstepException.class, txn::commit);
+    }
+    assertEquals(1, server.count("discard"));
+    assertEquals(1, server.count("Abort"));
+    assertMadeAnew();
   }
 
   @Test
@@ -426,7 +430,7 @@ class EnlistTest {
   @Test
   void anEnlistOfUnknownEffectLeavesOnlyTheAbort() {
     client.close();
-    client = LockstepClient.connect(server.address(), ClientTest.FAST.withCallTimeout(SHORT));
+    client = LockstepClient.connect(server.address(), ClientTest.IMPATIENT);
     east = producer("east");
     east.warmUp();
     for (int i = 0; i < 1000; ++i) server.lose("Enlist");
