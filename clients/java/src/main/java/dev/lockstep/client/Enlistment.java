@@ -29,6 +29,9 @@ import org.apache.kafka.common.errors.TimeoutException;
 public final class Enlistment<K, V> {
   private static final System.Logger LOG = System.getLogger(Enlistment.class.getName());
 
+  /** Without a flush: records leave within linger.ms. */
+  private static final Duration SETTLING = Duration.ofSeconds(1);
+
   private final EnlistedProducer<K, V> owner;
   private final Producer<K, V> producer;
   private final String txnId;
@@ -42,6 +45,7 @@ public final class Enlistment<K, V> {
   private long unacknowledged;
   private Exception failure; // The first.
   private boolean abandoned;
+  private boolean late; // Something may reach the broker after the server has looked.
 
   Enlistment(
       EnlistedProducer<K, V> owner, Producer<K, V> producer, String txnId, String registrationId) {
@@ -114,7 +118,7 @@ public final class Enlistment<K, V> {
   }
 
   private synchronized boolean unusable() {
-    return failure != null || abandoned;
+    return failure != null || abandoned || late;
   }
 
   // ---- For the transaction ----
@@ -156,6 +160,20 @@ public final class Enlistment<K, V> {
       synchronized (Enlistment.this) {
         if (abandoned) fail(new IllegalStateException("the producer is closed"));
         return Optional.ofNullable(failure);
+      }
+    }
+
+    @Override
+    public void settle() {
+      boolean done = false;
+      try {
+        await(System.nanoTime() + SETTLING.toNanos());
+        done = true;
+      } catch (RuntimeException e) {
+        LOG.log(System.Logger.Level.DEBUG, "transaction {0} aborts: {1}", txnId, e);
+      }
+      synchronized (Enlistment.this) {
+        late = !done;
       }
     }
 

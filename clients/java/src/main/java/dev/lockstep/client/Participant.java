@@ -6,8 +6,8 @@ import lockstep.v1.CoordinatorOuterClass.EnlistedWork;
 
 /**
  * What a transaction has to do with one enlisted producer. Called in this order, by the thread that
- * ends the transaction: {@link #close}, {@link #flush}, then one of {@link #end} and {@link
- * #abandon}.
+ * ends the transaction: {@link #close}, {@link #flush} for a commit or {@link #settle} for an abort,
+ * then one of {@link #end} and {@link #abandon}.
  */
 interface Participant {
   String cluster();
@@ -22,6 +22,13 @@ interface Participant {
    * @return why not; empty: all of it is
    */
   Optional<Exception> flush(Duration patience);
+
+  /**
+   * A moment for what was sent to be acknowledged. What the broker hears of only after the server
+   * has looked, the producer would end by itself, and the server would not know its next epoch.
+   * Throws nothing.
+   */
+  void settle();
 
   /** What was written, after {@link #flush}. */
   EnlistedWork work();

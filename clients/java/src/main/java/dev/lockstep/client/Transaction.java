@@ -215,6 +215,7 @@ public final class Transaction implements AutoCloseable {
   public TxnResult abort(Duration timeout) {
     state = State.ABORTING;
     participants.forEach(Participant::close);
+    participants.forEach(Participant::settle);
     return settle(() -> Ending.abort(connection, id, timeout));
   }
 

@@ -277,6 +277,29 @@ class EnlistTest {
   }
 
   @Test
+  void recordsUnderWayWhenItAbortsLeaveTheProducerBehind() {
+    EnlistedProducer<String, String> slow =
+        EnlistedProducer.create(
+            client,
+            "east",
+            "id-east",
+            ProducerProtocol.TV2,
+            () ->
+                new RecordingProducer(server) {
+                  @Override
+                  public java.util.concurrent.Future<RecordMetadata> send(
+                      ProducerRecord<String, String> record, Callback callback) {
+                    return new CompletableFuture<>();
+                  }
+                });
+    try (Transaction txn = client.begin()) {
+      txn.enlist(slow).send(record());
+    }
+    assertEquals(0, server.count("abortTransaction"));
+    assertEquals(1, server.count("discard"));
+  }
+
+  @Test
   void committedStaysCommittedWhateverTheProducerSays() {
     prepare = producer -> producer.endFails = new KafkaException("INVALID_TXN_STATE");
     assertEquals(Outcome.COMMITTED, run().outcome());
