@@ -25,7 +25,9 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 final class LocalStack implements AutoCloseable {
   private static final Path ROOT = Path.of("../..").toAbsolutePath().normalize();
 
-  private final Path folder = Files.createTempDirectory(Path.of("/var/tmp"), "lockstep-java.");
+  private final Path folder =
+      Files.createTempDirectory(
+          Path.of(System.getenv().getOrDefault("TMPDIR", "/var/tmp")), "lockstep-java.");
   private final String lockstepd =
       System.getProperty(
           "lockstepd", ROOT.resolve("build/debug/src/server/lockstepd").toString());
@@ -69,8 +71,11 @@ final class LocalStack implements AutoCloseable {
     words.add(ROOT.resolve("scripts/clusters").toString());
     words.addAll(List.of(command, "--dir", folder.resolve("clusters").toString()));
     words.addAll(Arrays.asList(arguments));
-    Process process = new ProcessBuilder(words).redirectErrorStream(true).redirectOutput(log()).start();
-    if (process.waitFor() != 0) throw new IOException("scripts/clusters " + command + ": " + folder);
+    Process process =
+        new ProcessBuilder(words).redirectErrorStream(true).redirectOutput(log()).start();
+    if (process.waitFor() != 0) {
+      throw new IOException("scripts/clusters " + command + ": " + folder);
+    }
   }
 
   private ProcessBuilder.Redirect log() {
