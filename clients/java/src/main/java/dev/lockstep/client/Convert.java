@@ -6,6 +6,7 @@ import com.google.protobuf.Timestamp;
 import com.google.protobuf.UnsafeByteOperations;
 import java.time.Instant;
 import java.util.List;
+import lockstep.v1.CoordinatorOuterClass;
 import lockstep.v1.CoordinatorOuterClass.CommitWait;
 import lockstep.v1.CoordinatorOuterClass.OffsetsWork;
 import lockstep.v1.CoordinatorOuterClass.ProduceWork;
@@ -33,6 +34,13 @@ final class Convert {
     return switch (value) {
       case COMPLETE -> CommitWait.COMMIT_WAIT_COMPLETE;
       case DECIDED -> CommitWait.COMMIT_WAIT_DECIDED;
+    };
+  }
+
+  static CoordinatorOuterClass.ProducerProtocol protocol(ProducerProtocol value) {
+    return switch (value) {
+      case TV1 -> CoordinatorOuterClass.ProducerProtocol.PRODUCER_PROTOCOL_TV1;
+      case TV2 -> CoordinatorOuterClass.ProducerProtocol.PRODUCER_PROTOCOL_TV2;
     };
   }
 
@@ -104,9 +112,9 @@ final class Convert {
 
   static TxnResult result(
       String txnId,
-      lockstep.v1.Txn.Outcome outcome,
-      List<lockstep.v1.Txn.Branch> branches,
-      lockstep.v1.Txn.Abort abort) {
+      Txn.Outcome outcome,
+      List<Txn.Branch> branches,
+      Txn.Abort abort) {
     return new TxnResult(
         txnId, outcome(outcome), branches.stream().map(Convert::branch).toList(), abort(abort));
   }

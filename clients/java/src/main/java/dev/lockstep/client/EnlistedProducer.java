@@ -189,15 +189,7 @@ public final class EnlistedProducer<K, V> implements AutoCloseable {
               RegisterProducerRequest.newBuilder()
                   .setCluster(cluster)
                   .setTransactionalId(transactionalId)
-                  .setProtocol(
-                      switch (protocol) {
-                        case TV1 ->
-                            lockstep.v1.CoordinatorOuterClass.ProducerProtocol
-                                .PRODUCER_PROTOCOL_TV1;
-                        case TV2 ->
-                            lockstep.v1.CoordinatorOuterClass.ProducerProtocol
-                                .PRODUCER_PROTOCOL_TV2;
-                      })
+                  .setProtocol(Convert.protocol(protocol))
                   .build());
       made.initTransactions();
       producer = made;

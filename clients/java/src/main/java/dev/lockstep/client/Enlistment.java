@@ -121,6 +121,10 @@ public final class Enlistment<K, V> {
     return failure != null || abandoned || late;
   }
 
+  private synchronized boolean isAbandoned() {
+    return abandoned;
+  }
+
   // ---- For the transaction ----
 
   String txnId() {
@@ -217,20 +221,20 @@ public final class Enlistment<K, V> {
 
     /** False: the producer must not go on. The outcome stands, whatever its own end says. */
     private boolean ended(TxnResult result) {
-      boolean anew =
-          unusable()
-              || result.branches().stream()
-                  .anyMatch(it -> it.cluster().equals(owner.cluster()) && it.reinitRequired());
-      if (anew) return false;
+      boolean reinit =
+          result.branches().stream()
+              .anyMatch(it -> it.cluster().equals(owner.cluster()) && it.reinitRequired());
+      if (reinit || isAbandoned()) return false;
       try {
         switch (result.outcome()) {
           case COMMITTED -> producer.commitTransaction();
+          // Also of one that does not go on: what came late holds back no reader then.
           case ABORTED -> producer.abortTransaction();
           default -> {
             return false;
           }
         }
-        return true;
+        return !unusable();
       } catch (RuntimeException e) {
         LOG.log(
             System.Logger.Level.INFO,

@@ -211,7 +211,10 @@ public final class Transaction implements AutoCloseable {
     return abort(connection.options().callTimeout());
   }
 
-  /** After an exception with {@link Effect#UNKNOWN}: ask again. */
+  /**
+   * After an exception with {@link Effect#UNKNOWN}: ask again. Enlisted producers then abort their
+   * own; one whose records are not all acknowledged within a second is made anew.
+   */
   public TxnResult abort(Duration timeout) {
     state = State.ABORTING;
     participants.forEach(Participant::close);
