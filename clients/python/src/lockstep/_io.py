@@ -56,7 +56,7 @@ CHANNEL_OPTIONS = (
     # How soon a server that comes back is found; gRPC's own default goes up to two minutes.
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 1000),
-    ("grpc.min_reconnect_backoff_ms", 5000),  # For one attempt to connect.
+    ("grpc.min_reconnect_backoff_ms", 1000),  # For one attempt to connect.
     # A server whose machine is gone says nothing: notice it while a call waits.
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),

@@ -17,6 +17,7 @@ def survive(app: Process, lockstepd: Lockstepd) -> None:
     for kill in range(2 * KILLS):
         done = app.log().count("\n")
         await_that(lambda: app.log().count("\n") > done or not app.running(), "the example to go on")
+        assert app.running(), app.log()
         # Anywhere in a transaction, which takes about so long.
         await_that(lambda: random.random() < 0.3, "a moment")
         victim: Process = app if kill % 2 else lockstepd
