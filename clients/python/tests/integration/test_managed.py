@@ -16,12 +16,22 @@ from lockstep import Outcome, aio
 from lockstep.kafka import offsets_of, rewind
 
 
+def consume(consumer: Any, count: int) -> List[Any]:
+    messages: List[Any] = []
+
+    def enough() -> bool:
+        messages.extend(consumer.consume(10, 0.2))
+        return len(messages) >= count
+
+    await_that(enough, f"{count} records")
+    return messages
+
+
 def read(bootstrap: str, topic: str, count: int) -> List[Any]:
     """The first `count` committed records of partition 0."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, 0, 0)])
-    messages: List[Any] = []
-    await_that(lambda: len(messages) >= count or messages.extend(consumer.consume(10, 0.2)) or False, topic)
+    messages = consume(consumer, count)
     consumer.close()
     return messages
 
@@ -97,12 +107,6 @@ def consumer(request: pytest.FixtureRequest, clusters: Clusters) -> Any:
     one.subscribe([f"in-{name}"])
     yield one
     one.close()
-
-
-def consume(consumer: Any, count: int) -> List[Any]:
-    messages: List[Any] = []
-    await_that(lambda: len(messages) >= count or messages.extend(consumer.consume(10, 0.2)) or False, "input")
-    return messages
 
 
 def test_offsets_of_a_consumer(clusters: Clusters, client: lockstep.Client, consumer: Any) -> None:
