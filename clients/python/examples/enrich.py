@@ -18,7 +18,7 @@ from lockstep.kafka import EnlistedProducer, offsets_of, rewind
 
 
 def enriched(order: Any) -> bytes:
-    return b"enriched " + order.value()
+    return b"enriched " + bytes(order.value())
 
 
 def enrich(

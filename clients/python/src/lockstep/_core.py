@@ -212,6 +212,8 @@ class TransactionCore:
     async def commit(self, wait: Wait, timeout: Optional[float]) -> TxnResult:
         if self.result is not None and self._state is _State.ENDED:
             return self.result
+        if self._commit is None and self._state is _State.ENDING:
+            return await self.abort(timeout)  # Which was asked for, and not answered.
         deadline = self._client.deadline(timeout)
         if self._commit is None:
             self._require_open()

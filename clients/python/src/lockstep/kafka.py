@@ -29,6 +29,9 @@ DeliveryCallback = Callable[[Optional[confluent_kafka.KafkaError], Any], None]
 
 # librdkafka's calls are resumed in slices of so many seconds: a signal is seen between two of them.
 _SLICE = 1.0
+# After a registration the producer is initialised at once or not at all: one that comes late would abort
+# what a successor, registered meanwhile, has prepared.
+_INITIALISE = 10.0
 # How often a registration that is refused at once is tried again with a new one.
 _REGISTRATIONS = 3
 
@@ -117,8 +120,8 @@ class EnlistedProducer:
             protocol=pb.PRODUCER_PROTOCOL_TV1,  # All that librdkafka speaks.
         )
         registration = await client.call(REGISTER, request, deadline)
-        # At once: whoever initialises last owns the id.
-        failure = await _resumed(client.io, producer.init_transactions, deadline)
+        patience = Deadline(min(deadline.left(), _INITIALISE))
+        failure = await _resumed(client.io, producer.init_transactions, patience)
         if failure is not None:
             raise CallFailed(
                 grpc.StatusCode.UNAVAILABLE,
@@ -250,6 +253,8 @@ class Enlistment:
 
     async def _purge(self, io: Io, deadline: Deadline) -> None:
         """Drops what is queued and waits for what is on its way."""
+        if self._producer is None:  # Dropped already.
+            return
         self._purged = True
         self._producer.purge(in_queue=True, in_flight=False)
         await self._flush(io, deadline)

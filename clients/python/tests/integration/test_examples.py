@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pytest
 from conftest import Clusters, Lockstepd, Process, await_that, example, exactly_once
 
 RECORDS = 3000
@@ -28,12 +29,15 @@ def survive(app: Process, lockstepd: Lockstepd) -> None:
             lockstepd.start()
 
 
-def test_enrich(clusters: Clusters, lockstepd: Lockstepd, folder: Path) -> None:
+@pytest.mark.parametrize("way", ["managed", "enlisted"])
+def test_enrich(clusters: Clusters, lockstepd: Lockstepd, folder: Path, way: str) -> None:
     source, target = clusters.bootstrap["a"], clusters.bootstrap["b"]
     clusters.topic("a", "orders:3")
     clusters.topic("b", "enriched:3")
-    exactly_once("fill", "--topic", f"{source}/orders", "--count", str(RECORDS))
-    app = example("enrich.py", folder / "enrich.log", lockstepd.address, f"a={source}", "b")
+    start = {"managed": 0, "enlisted": RECORDS}[way]  # The topics are the same.
+    exactly_once("fill", "--topic", f"{source}/orders", "--start", str(start), "--count", str(RECORDS))
+    into = {"managed": "b", "enlisted": f"b={target}"}[way]
+    app = example("enrich.py", folder / f"{way}.log", lockstepd.address, f"a={source}", into)
     try:
         survive(app, lockstepd)
         exactly_once("check", "--input", f"{source}/orders", "--output", f"{target}/enriched")

@@ -205,6 +205,25 @@ def test_what_is_not_acknowledged_in_time_aborts(
     assert server.calls["Commit"] == 0 and ends(server) == []
 
 
+def test_undelivered_and_nobody_answers(
+    server: FakeCoordinator,
+    client: lockstep.Client,
+    producer: EnlistedProducer,
+    kafka: FakeKafka,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("lockstep._core._AFTERWARDS", 0.05)
+    kafka.failures["delivery"].append(kafka_error(KafkaError._MSG_TIMED_OUT))
+    server.script["Abort"].extend([lost_answer] * 1000)
+    with client.transaction() as txn:
+        txn.enlist(producer).produce("orders", b"v")
+        with pytest.raises(lockstep.OutcomeUnknown):
+            txn.commit()
+        server.script["Abort"].clear()
+        assert txn.commit().outcome is Outcome.ABORTED
+    assert server.calls["Commit"] == 0 and ends(server) == []
+
+
 def test_offsets_that_fail_abort(
     server: FakeCoordinator, client: lockstep.Client, producer: EnlistedProducer, kafka: FakeKafka
 ) -> None:
@@ -319,6 +338,23 @@ def test_init_is_resumed_and_fails_in_the_end(
     server.journal.clear()
     commit_one(client, producer)
     assert server.journal[1:3] == ["RegisterProducer", "init_transactions"]
+
+
+def test_it_is_initialised_at_once_or_not_at_all(
+    server: FakeCoordinator,
+    client: lockstep.Client,
+    producer: EnlistedProducer,
+    kafka: FakeKafka,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("lockstep.kafka._INITIALISE", 0.01)
+    timed_out = kafka_error(KafkaError._TIMED_OUT, retriable=True)
+    kafka.failures["init_transactions"].extend([timed_out] * 1_000_000)
+    with pytest.raises(lockstep.CallFailed, match="init_transactions"):
+        commit_one(client, producer)
+    kafka.failures.clear()
+    assert commit_one(client, producer).outcome is Outcome.COMMITTED
+    assert (kafka.made, server.calls["RegisterProducer"]) == (2, 2)
 
 
 def test_a_fatal_producer_is_made_anew(
