@@ -18,7 +18,7 @@ from lockstep.kafka import EnlistedProducer, offsets_of, rewind
 
 
 def enriched(order: Any) -> bytes:
-    return b"enriched " + bytes(order.value())
+    return bytes(order.value()) + b" enriched"
 
 
 def enrich(
