@@ -137,7 +137,7 @@ class EnlistedProducer:
             raise _fenced(f"{self.transactional_id}: begin_transaction: {error}") from error
         request = pb.EnlistRequest(txn_id=txn_id, registration_id=self._registration.registration_id)
         answer = await client.call(ENLIST, request, deadline)
-        if answer.incarnation != self._registration.incarnation:
+        if answer.incarnation not in (0, self._registration.incarnation):  # 0: it does not tell.
             # Bound under another server's start than it was registered with: to be begun anew.
             raise wrong_state("the coordinator has restarted: begin a new transaction")
         self._current = Enlistment(self, self._producer, self._registration.registration_id)
