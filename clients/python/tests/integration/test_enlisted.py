@@ -4,11 +4,12 @@ against fakes, and what brokers and librdkafka make of them."""
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Dict, List
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from conftest import Clusters, Lockstepd, in_the_end
+from conftest import Clusters, Lockstepd, await_that, in_the_end
 from test_managed import consume, read
 
 import lockstep
@@ -153,6 +154,45 @@ def test_lockstepd_restarts(clusters: Clusters, client: lockstep.Client, lockste
     assert in_the_end(lambda: write(client, own, "own-restart", "2")).outcome is Outcome.COMMITTED
     assert values(clusters, "a", "own-restart", 2) == [b"1", b"2"]
     assert own.made == 2
+
+
+@pytest.mark.parametrize(
+    "step, outcome",
+    [
+        ("votes_in", Outcome.ABORTED),
+        ("decision_durable", Outcome.COMMITTED),
+        ("participant_ended", Outcome.COMMITTED),
+        ("before_answer", Outcome.COMMITTED),
+    ],
+)
+def test_lockstepd_dies_in_commit(
+    clusters: Clusters,
+    client: lockstep.Client,
+    lockstepd: Lockstepd,
+    step: str,
+    outcome: Outcome,
+) -> None:
+    topic = f"dies-{step}"
+    clusters.topic("a", f"{topic}:1")
+    clusters.topic("b", f"{topic}:1")
+    owns = {name: Own(clusters, name, topic) for name in ("a", "b")}
+    lockstepd.kill()
+    lockstepd.start("--enable-failpoints", "--failpoint", f"coordinator.{step}=crash")
+    with client.transaction() as txn:
+        for own in owns.values():
+            txn.enlist(own.producer).produce(topic, "first")
+        with ThreadPoolExecutor(1) as pool:
+            commit = pool.submit(txn.commit, timeout=60.0)
+            await_that(lambda: not lockstepd.running(), "lockstepd to die")
+            lockstepd.start()
+            assert commit.result().outcome is outcome
+    with client.transaction() as txn:
+        for own in owns.values():
+            txn.enlist(own.producer).produce(topic, "second")
+        assert txn.commit().outcome is Outcome.COMMITTED
+    wanted = [b"first", b"second"] if outcome is Outcome.COMMITTED else [b"second"]
+    for name in owns:
+        assert values(clusters, name, topic, len(wanted)) == wanted
 
 
 def test_asyncio(clusters: Clusters, lockstepd: Lockstepd) -> None:
