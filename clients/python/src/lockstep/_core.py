@@ -249,9 +249,10 @@ class TransactionCore:
         first = self._commit is None
         self._state = _State.ENDING
         try:
-            if first:  # What is under way must not arrive after the end.
+            if first:
+                patience = Deadline(min(deadline.left() / 2, _AFTERWARDS))  # The rest is for the call.
                 for enlistment in self._enlisted:
-                    await enlistment._purge(self.io, deadline)
+                    await enlistment._purge(self.io, patience)
             result = await self._client.abort(self._id, deadline)
             await self._ended(result, deadline)
             return result

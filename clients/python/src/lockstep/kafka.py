@@ -158,7 +158,6 @@ class Enlistment:
         self._acknowledged: Dict[Tuple[str, int], int] = {}  # Per partition, the highest offset.
         self._groups: Set[str] = set()
         self._failure = ""  # Something is not where it should be: it must not be committed.
-        self._purged = False
 
     # ---- Work ---------------------------------------------------------------------------------------
 
@@ -198,9 +197,7 @@ class Enlistment:
         message: Any,
     ) -> None:
         self._unacknowledged -= 1
-        if self._purged:  # To be aborted: none of it counts.
-            pass
-        elif error is not None:
+        if error is not None:
             self._failure = self._failure or f"a record to {message.topic()} was not delivered: {error}"
         else:
             where = (message.topic(), message.partition())
@@ -252,12 +249,14 @@ class Enlistment:
             self._failure = f"{self._unacknowledged} records were not acknowledged in time"
 
     async def _purge(self, io: Io, deadline: Deadline) -> None:
-        """Drops what is queued and waits for what is on its way."""
+        """Before an abort: drops what is queued, and waits for what is on its way, which must not arrive
+        after the end. What is dropped counts as not delivered: abort_transaction would then change the
+        epoch, under the registration."""
         if self._producer is None:  # Dropped already.
             return
-        self._purged = True
         self._producer.purge(in_queue=True, in_flight=False)
-        await self._flush(io, deadline)
+        while self._unacknowledged and deadline.left():
+            await io.blocking(functools.partial(self._producer.flush, min(deadline.left(), _SLICE)))
 
     def _work(self) -> pb.EnlistedWork:
         return pb.EnlistedWork(
@@ -274,7 +273,7 @@ class Enlistment:
         """Ends the producer's own transaction as the global one has ended: the broker has done so
         already. If that fails the outcome is the same, and the producer is made anew."""
         if self._producer is None or self._failure:
-            return  # Dropped; or its epoch may change in abort_transaction, so that it will be.
+            return  # Dropped; or it will be, for abort_transaction may change its epoch.
         end = self._producer.commit_transaction if commit else self._producer.abort_transaction
         failure = await _resumed(io, end, deadline)
         if failure is not None:

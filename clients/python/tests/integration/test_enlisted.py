@@ -80,16 +80,26 @@ def test_abort_shows_nothing_and_the_producer_goes_on(
 ) -> None:
     clusters.topic("a", "abort:1")
     own = Own(clusters, "a", "abort")
+    delivered: List[Any] = []
     with pytest.raises(ZeroDivisionError), client.transaction() as txn:
-        txn.enlist(own.producer).produce("abort", b"never")
+        branch = txn.enlist(own.producer)
+        branch.produce("abort", b"never", on_delivery=lambda *report: delivered.append(report))
+        branch._enlistment._producer.flush(10.0)
         raise ZeroDivisionError
+    assert delivered[0][0] is None
     with client.transaction() as txn:
         txn.enlist(own.producer).produce("abort", b"never")
         txn.produce("b", "nowhere", b"never")
         result = txn.commit()
     assert result.abort is not None and result.abort.reason == "UNKNOWN_TOPIC", result
     assert write(client, own, "abort", "once").outcome is Outcome.COMMITTED
-    assert values(clusters, "a", "abort", 1) == [b"once"]
+    assert own.made == 1
+    with client.transaction() as txn:  # Not flushed: its own abort would change the epoch.
+        txn.enlist(own.producer).produce("abort", b"never")
+        txn.abort()
+    assert write(client, own, "abort", "twice").outcome is Outcome.COMMITTED
+    assert own.made == 2
+    assert values(clusters, "a", "abort", 2) == [b"once", b"twice"]
 
 
 def test_read_only(clusters: Clusters, client: lockstep.Client) -> None:

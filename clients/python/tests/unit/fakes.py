@@ -281,7 +281,8 @@ class FakeProducer:
 
     def purge(self, in_queue: bool, in_flight: bool) -> None:
         self._do("purge")
-        queue, self._queue = self._queue, []
+        on_its_way = self._kafka.in_flight
+        self._queue, queue = self._queue[:on_its_way], self._queue[on_its_way:]
         for message, on_delivery in queue:
             on_delivery(kafka_error(confluent_kafka.KafkaError._PURGE_QUEUE), message)
 
@@ -318,6 +319,7 @@ class FakeKafka:
         self.made = 0
         self.stuck = False
         self.queue_size = 1000
+        self.in_flight = 0  # So many of the queued cannot be purged.
 
     def producer(self, config: Dict[str, Any]) -> FakeProducer:
         return FakeProducer(self, config)

@@ -145,11 +145,38 @@ def test_an_exception_aborts_both(
     server: FakeCoordinator, client: lockstep.Client, producer: EnlistedProducer, kafka: FakeKafka
 ) -> None:
     with pytest.raises(ZeroDivisionError), client.transaction() as txn:
-        txn.enlist(producer).produce("orders", str(1), key=b"k", headers=[("h", b"v")])
+        branch = txn.enlist(producer)
+        branch.produce("orders", b"v")
+        branch._enlistment._producer.flush(1.0)
         raise ZeroDivisionError
     assert server.journal[-3:] == ["purge", "Abort: OUTCOME_ABORTED", "abort_transaction"]
     assert commit_one(client, producer).outcome is Outcome.COMMITTED
     assert kafka.made == 1
+
+
+def test_records_that_are_dropped_cost_the_producer(
+    server: FakeCoordinator, client: lockstep.Client, producer: EnlistedProducer, kafka: FakeKafka
+) -> None:
+    """Its abort_transaction would change the epoch."""
+    with client.transaction() as txn:
+        txn.enlist(producer).produce("orders", b"v")
+        assert txn.abort().outcome is Outcome.ABORTED
+    assert ends(server) == [] and server.journal.count("purge") == 1
+    assert commit_one(client, producer).outcome is Outcome.COMMITTED
+    assert (kafka.made, server.calls["RegisterProducer"]) == (2, 2)
+
+
+def test_abort_waits_for_what_is_on_its_way(
+    server: FakeCoordinator, client: lockstep.Client, producer: EnlistedProducer, kafka: FakeKafka
+) -> None:
+    kafka.in_flight = 1
+    kafka.failures["delivery"].append(kafka_error(KafkaError._MSG_TIMED_OUT))
+    with client.transaction() as txn:
+        branch = txn.enlist(producer)
+        branch.produce("orders", b"1")
+        branch.produce("orders", b"2")
+        txn.abort()
+    assert server.journal[-4:-1] == ["purge", "flush", "Abort: OUTCOME_ABORTED"]
 
 
 def test_abort_without_an_answer(
@@ -246,7 +273,9 @@ def test_its_own_end_fails(
     kafka.failures[end].append(kafka_error(KafkaError._TIMED_OUT, retriable=True))
     kafka.failures[end].append(kafka_error(KafkaError._FENCED))
     with client.transaction() as txn:
-        txn.enlist(producer).produce("orders", b"v")
+        branch = txn.enlist(producer)
+        branch.produce("orders", b"v")
+        branch._enlistment._producer.flush(1.0)
         result = txn.commit() if end == "commit_transaction" else txn.abort()
     expected = Outcome.COMMITTED if end == "commit_transaction" else Outcome.ABORTED
     assert result.outcome is expected  # Never an abort for what is committed.
