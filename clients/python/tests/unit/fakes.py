@@ -39,7 +39,8 @@ def fail(
         status.details.append(any_message)
     if retry_after is not None:
         any_message = AnyMessage()
-        any_message.Pack(RetryInfo(retry_delay=Duration(nanos=int(retry_after * 1e9))))
+        delay = Duration(seconds=int(retry_after), nanos=int(retry_after % 1 * 1e9))
+        any_message.Pack(RetryInfo(retry_delay=delay))
         status.details.append(any_message)
     context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
     context.abort(code, status.message)

@@ -79,7 +79,7 @@ def test_enlisted(server: FakeCoordinator, producer: EnlistedProducer, kafka: Fa
 
 def test_cancelled_in_commit(server: FakeCoordinator, producer: EnlistedProducer) -> None:
     """Nobody knows the outcome then: neither end may be chosen."""
-    server.script["Commit"].extend([answered(COMMITTING)] * 1000)
+    server.script["Commit"].extend([answered(COMMITTING)] * 10_000)
 
     async def use(client: aio.Client) -> None:
         async def commit() -> None:

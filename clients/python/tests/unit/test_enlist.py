@@ -111,11 +111,11 @@ def test_without_a_definite_answer_the_producer_is_never_ended(
     kafka: FakeKafka,
     fault: object,
 ) -> None:
-    server.script["Commit"].extend([fault] * 1000)  # type: ignore[list-item]
+    server.script["Commit"].extend([fault] * 10_000)  # type: ignore[list-item]
     with client.transaction() as txn:
         txn.enlist(producer).produce("orders", b"v")
         try:
-            assert txn.commit(timeout=0.1).outcome is Outcome.COMMITTING
+            assert txn.commit(timeout=1.0).outcome is Outcome.COMMITTING
         except lockstep.OutcomeUnknown:
             pass
         gc.collect()
