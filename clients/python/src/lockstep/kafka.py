@@ -52,7 +52,7 @@ class EnlistedProducer:
 
     It makes the confluent_kafka.Producer itself, registers and initialises it, and makes it anew where
     that is called for: the first transaction after that takes longer. Nobody else may use that producer,
-    nor end or close it: from release 2.16 on its close() aborts what is open, which after COMMIT is
+    nor end or close it: its close() aborts what is open (seen in release 2.16), which after COMMIT is
     decided tears the transaction. So it is dropped, never closed.
 
     One transaction at a time; not thread-safe. For sync and asyncio alike.
