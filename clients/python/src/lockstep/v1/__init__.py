@@ -1,0 +1,1 @@
+"""Messages and stubs of the API, generated from proto/lockstep/v1: for calls that lockstep.Client lacks."""
