@@ -55,7 +55,8 @@ Status Transaction::Impl::Enlist(const Registration& registration, std::optional
     return answer.error();
   }
   enlisted_ = true;
-  if (answer->incarnation() == registration.incarnation) return {};
+  // 0: not said. A server that has restarted knows no earlier registration, and says so itself.
+  if (answer->incarnation() == 0 || answer->incarnation() == registration.incarnation) return {};
   state_ = State::kDoubtful;
   return Error{.code = Code::kFenced,
                .effect = Effect::kUnknown,

@@ -1,4 +1,6 @@
 #include <gmock/gmock.h>
+#include <librdkafka/rdkafka.h>
+// Not before rdkafka.h.
 #include <librdkafka/rdkafka_mock.h>
 
 #include <atomic>
@@ -161,7 +163,7 @@ TEST_F(RdkafkaTest, CommitSaysWhatWasWrittenAndThatIsAcknowledged) {
   ASSERT_EQ(txn.Commit()->outcome, Outcome::kCommitted);
   EXPECT_EQ(delivered_at_commit, 6);
 
-  const auto& work = server_.commits().at(0).enlisted(0);
+  const auto work = server_.commits().at(0).enlisted(0);
   ASSERT_EQ(work.partitions_size(), 2);
   EXPECT_EQ(work.partitions(0).partition(), 0);
   EXPECT_EQ(work.partitions(0).offset(), 0);
@@ -326,7 +328,7 @@ TEST_F(RdkafkaTest, AnIdThatIsFoughtOverIsAnErrorInTheEnd) {
 
 TEST_F(RdkafkaTest, AConfigurationThatIsWrongIsToldSo) {
   ProducerOptions options = Options("east", east_brokers_);
-  options.transactional_id = "";
+  options.transaction_timeout = milliseconds(1);
   Producer wrong(options);
   const auto refused = Transaction::Begin(client_, {&wrong});
   ASSERT_FALSE(refused.ok());
