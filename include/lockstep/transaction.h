@@ -61,9 +61,9 @@ class Transaction {
   /// member is Commit's answer: kAborted, GROUP_FENCED.
   Status SendOffsets(const std::string& cluster, const GroupOffsets& offsets, Timeout timeout = {});
 
-  /// Makes the transaction that a registered producer is about to begin a branch of this one, before
-  /// its first write: OK means that it may write, and that nobody but the server ends it before the
-  /// outcome. One branch a cluster.
+  /// Makes the transaction that a registered producer is about to begin a branch of this one,
+  /// before its first write: OK means that it may write, and that nobody but the server ends it
+  /// before the outcome. One branch a cluster.
   ///
   /// kFenced: the registration is void, nothing was added, and the transaction goes on: make a new
   /// producer, registered anew. With Effect::kUnknown as Produce; kFenced with it means that the
@@ -71,9 +71,9 @@ class Transaction {
   Status Enlist(const Registration& registration, std::optional<ProducerName> name = {},
                 Timeout timeout = {});
 
-  /// Commit of a transaction with enlisted producers: `enlisted` has one element for each. Waits for
-  /// the end on every cluster: OK is kCommitted, kAborted or kHeuristic, and then each producer may
-  /// end its own transaction alike.
+  /// Commit of a transaction with enlisted producers: `enlisted` has one element for each. Waits
+  /// for the end on every cluster: OK is kCommitted, kAborted or kHeuristic, and then each producer
+  /// may end its own transaction alike.
   ///
   /// After an error with Effect::kUnknown, which a decision that is still being carried out at the
   /// timeout is too, no producer may end its own: call it again, with the same words. With
