@@ -1,7 +1,4 @@
 #include <gmock/gmock.h>
-#include <librdkafka/rdkafka.h>
-// Not before rdkafka.h.
-#include <librdkafka/rdkafka_mock.h>
 
 #include <atomic>
 #include <map>
@@ -14,6 +11,7 @@
 
 #include "fake_coordinator.h"
 #include "lockstep/rdkafka.h"
+#include "mock_cluster.h"
 
 /// Over librdkafka's mock brokers, which do not fence: nothing here is about atomicity, but about
 /// what the producer is told to do, and when.
@@ -63,33 +61,6 @@ class Requests {
   std::map<std::int16_t, int> sent_;
 };
 
-/// A mock cluster that outlives the producers.
-class MockCluster {
- public:
-  MockCluster() {
-    char why[256];
-    owner_ = rd_kafka_new(RD_KAFKA_PRODUCER, rd_kafka_conf_new(), why, sizeof why);
-    cluster_ = rd_kafka_mock_cluster_new(owner_, 1);
-    rd_kafka_mock_topic_create(cluster_, "orders", 2, 1);
-  }
-  ~MockCluster() {
-    rd_kafka_mock_cluster_destroy(cluster_);
-    rd_kafka_destroy(owner_);
-  }
-  MockCluster(const MockCluster&) = delete;
-  MockCluster& operator=(const MockCluster&) = delete;
-
-  std::string bootstrap() const { return rd_kafka_mock_cluster_bootstraps(cluster_); }
-  /// The next requests of this kind are answered so.
-  void Refuse(std::int16_t key, rd_kafka_resp_err_t code) {
-    rd_kafka_mock_push_request_errors(cluster_, key, 1, code);
-  }
-
- private:
-  rd_kafka_t* owner_ = nullptr;
-  rd_kafka_mock_cluster_t* cluster_ = nullptr;
-};
-
 class RdkafkaTest : public testing::Test {
  protected:
   ProducerOptions Options(const std::string& cluster, MockCluster& mock) {
@@ -98,10 +69,7 @@ class RdkafkaTest : public testing::Test {
             .conf =
                 [this, &mock] {
                   ++made_;
-                  rd_kafka_conf_t* conf = rd_kafka_conf_new();
-                  char why[256];
-                  rd_kafka_conf_set(conf, "bootstrap.servers", mock.bootstrap().c_str(), why,
-                                    sizeof why);
+                  rd_kafka_conf_t* conf = Conf({{"bootstrap.servers", mock.bootstrap()}});
                   rd_kafka_conf_set_opaque(conf, &opaque_);
                   requests_.AttachTo(conf);
                   return conf;
