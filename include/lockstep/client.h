@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/enlist.h"
 #include "lockstep/result.h"
 #include "lockstep/transaction.h"
 #include "lockstep/types.h"
@@ -98,6 +99,16 @@ class Client {
   /// Execute without waiting here: `done` is called once, as in Transaction::CommitAsync.
   void ExecuteAsync(std::vector<Work> work, const ExecuteOptions& options, ExecuteCallback done,
                     Timeout timeout = {});
+
+  /// Announces an instance of the application's own transactional producer, right before its
+  /// initTransactions(): the two belong together, for whoever initialises last owns the id. Aborts
+  /// what is undecided on the transactional.id, waits for what is in doubt, and voids older
+  /// registrations of it. `protocol`: the best that the producer's library speaks.
+  ///
+  /// After an error there may be a registration that nobody knows: the next one voids it.
+  Result<Registration> RegisterProducer(const std::string& cluster,
+                                        const std::string& transactional_id,
+                                        ProducerProtocol protocol, Timeout timeout = {});
 
   /// What is known of a transaction now. Changes nothing. One that the server does not know, and
   /// that it would know had it been decided, is kAborted (presumed abort). kNotFound: another

@@ -23,6 +23,7 @@ enum class Code {
   kInvalidArgument,   ///< The request must change; the message names the field.
   kNotFound,          ///< Another server's id, or its outcome is no longer kept.
   kWrongState,        ///< The state of the transaction or of the server forbids it.
+  kFenced,            ///< Somebody newer owns it, or it must be registered anew.
   kLimitReached,      ///< A bound of the server's is reached: see Error::retry_after.
   kUnavailable,       ///< The server is away, starting or leaving.
   kDeadlineExceeded,  ///< The call's timeout passed.

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/enlist.h"
 #include "lockstep/result.h"
 #include "lockstep/types.h"
 
@@ -60,6 +61,25 @@ class Transaction {
   /// member is Commit's answer: kAborted, GROUP_FENCED.
   Status SendOffsets(const std::string& cluster, const GroupOffsets& offsets, Timeout timeout = {});
 
+  /// Makes the transaction that a registered producer is about to begin a branch of this one,
+  /// before its first write: OK means that it may write, and that nobody but the server ends it
+  /// before the outcome. One branch a cluster.
+  ///
+  /// kFenced: the registration is void, nothing was added, and the transaction goes on: make a new
+  /// producer, registered anew. With Effect::kUnknown as Produce; kFenced with it means that the
+  /// server has restarted meanwhile.
+  Status Enlist(const Registration& registration, std::optional<ProducerName> name = {},
+                Timeout timeout = {});
+
+  /// Commit of a transaction with enlisted producers: `enlisted` has one element for each. Waits
+  /// for the end on every cluster: OK is kCommitted, kAborted or kHeuristic, and then each producer
+  /// may end its own transaction alike.
+  ///
+  /// After an error with Effect::kUnknown, which a decision that is still being carried out at the
+  /// timeout is too, no producer may end its own: call it again, with the same words. With
+  /// Effect::kNone this call did nothing: the code says why.
+  Result<TxnResult> CommitEnlisted(const std::vector<EnlistedWork>& enlisted, Timeout timeout = {});
+
   /// Commits everywhere or nowhere. OK carries an outcome, also kAborted. When it is kCommitted (or
   /// with Wait::kDecided also kCommitting) the decision is durable and will be carried out on every
   /// cluster. A decided transaction whose clusters take longer than the timeout is kCommitting.
@@ -74,8 +94,8 @@ class Transaction {
   /// inside this call.
   void CommitAsync(CommitCallback done, Wait wait = Wait::kComplete, Timeout timeout = {});
 
-  /// Aborts, unless COMMIT is decided already: then the outcome says so. After an error with
-  /// Effect::kUnknown: ask again.
+  /// Aborts, unless COMMIT is decided already: then the outcome says so (with enlisted producers
+  /// never kCommitting, as CommitEnlisted). After an error with Effect::kUnknown: ask again.
   Result<TxnResult> Abort(Timeout timeout = {});
 
  private:

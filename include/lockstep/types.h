@@ -87,6 +87,9 @@ struct Branch {
   BranchOutcome outcome = BranchOutcome::kPending;
   std::string problem;           ///< Why it is still pending, or what went wrong; for people.
   std::string transactional_id;  ///< As the brokers know it. Empty: nothing was written there.
+  /// Of an enlisted producer: it must be closed without ending anything, registered anew and
+  /// re-created. Whatever the outcome is.
+  bool reinit_required = false;
 };
 
 /// Why a transaction aborted.

@@ -65,7 +65,9 @@ std::vector<Branch> BranchesOf(const google::protobuf::RepeatedPtrField<v1::Bran
     out.push_back({.cluster = branch.cluster(),
                    .outcome = FromProto(branch.outcome()),
                    .problem = branch.problem(),
-                   .transactional_id = branch.managed().transactional_id()});
+                   .transactional_id = branch.has_enlisted() ? branch.enlisted().transactional_id()
+                                                             : branch.managed().transactional_id(),
+                   .reinit_required = branch.enlisted().reinit_required()});
   }
   return out;
 }
@@ -113,6 +115,18 @@ void FillRecord(Record record, v1::Record& out) {
     if (header.value) added.set_value(*std::move(header.value));
   }
   if (record.timestamp) *out.mutable_timestamp() = ToProto(*record.timestamp);
+}
+
+void FillEnlisted(const EnlistedWork& work, v1::EnlistedWork& out) {
+  out.set_registration_id(work.registration_id);
+  out.set_read_only(work.read_only);
+  for (const std::string& group : work.group_ids) out.add_group_ids(group);
+  for (const WrittenPartition& written : work.partitions) {
+    auto& added = *out.add_partitions();
+    added.set_topic(written.topic);
+    added.set_partition(written.partition);
+    if (written.offset) added.set_offset(*written.offset);
+  }
 }
 
 v1::TxnState ToProto(TxnState state) {

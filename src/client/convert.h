@@ -17,6 +17,7 @@ void FillRecord(Record record, v1::Record& out);
 /// Of SendOffsetsRequest and OffsetsWork.
 template <typename Message>
 void FillOffsets(const GroupOffsets& offsets, Message& out);
+void FillEnlisted(const EnlistedWork& work, v1::EnlistedWork& out);
 v1::TxnState ToProto(TxnState state);
 
 WallTime FromProto(const google::protobuf::Timestamp& time);

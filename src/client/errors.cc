@@ -51,6 +51,7 @@ void ReadDetail(const google::protobuf::Any& detail, Error& error) {
     const auto effect = info.metadata().find("effect");
     const bool none = effect != info.metadata().end() ? effect->second == "NONE"
                                                       : error.reason != "OUTCOME_UNKNOWN";
+    if (error.reason == "FENCED") error.code = Code::kFenced;
     error.effect = none ? Effect::kNone : Effect::kUnknown;
   }
   if (internal::RpcRetryInfo retry;

@@ -13,6 +13,8 @@ std::string_view CodeName(Code code) {
       return "NOT_FOUND";
     case Code::kWrongState:
       return "WRONG_STATE";
+    case Code::kFenced:
+      return "FENCED";
     case Code::kLimitReached:
       return "LIMIT_REACHED";
     case Code::kUnavailable:

@@ -35,7 +35,8 @@ std::optional<Retry::Clock::duration> Retry::AfterError(Error error) {
   if (!CanHelp(last_)) {
     // Such a refusal settles earlier attempts too: had one of them taken effect, the repetition
     // would have been OK, or its effect ended with its transaction.
-    if (last_.code == Code::kInvalidArgument || last_.code == Code::kWrongState) {
+    if (last_.code == Code::kInvalidArgument || last_.code == Code::kWrongState ||
+        last_.code == Code::kFenced) {
       uncertain_ = false;
     }
     return std::nullopt;

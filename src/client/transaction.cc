@@ -26,15 +26,20 @@ Transaction::Impl::~Impl() {
              [](const Result<TxnResult>&) {});
 }
 
-template <typename Request, typename Response>
-Status Transaction::Impl::Send(Method<Request, Response> method, Request request,
-                               const std::string& cluster, Timeout timeout) {
+Status Transaction::Impl::TakesWork() const {
   if (state_ == State::kDoubtful) return Doubtful();
   if (state_ == State::kEnded) {
     return Error{.code = Code::kWrongState,
                  .effect = Effect::kNone,
                  .message = "Commit or Abort was called: no more work"};
   }
+  return {};
+}
+
+template <typename Request, typename Response>
+Status Transaction::Impl::Send(Method<Request, Response> method, Request request,
+                               const std::string& cluster, Timeout timeout) {
+  if (const Status takes = TakesWork(); !takes) return takes;
   request.set_txn_id(id_);
   request.set_cluster(cluster);
   request.set_sequence(next_sequence_);
@@ -75,7 +80,7 @@ void Transaction::Impl::CommitAsync(CommitCallback done, Wait wait, Timeout time
 
 Result<TxnResult> Transaction::Impl::Abort(Timeout timeout) {
   state_ = State::kEnded;
-  return AbortById(connection_, id_, timeout);
+  return AbortById(connection_, id_, timeout, enlisted_);
 }
 
 Transaction::Transaction(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

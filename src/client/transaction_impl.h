@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,9 @@ class Transaction::Impl {
 
   Status Produce(const std::string& cluster, std::vector<Record> records, Timeout timeout);
   Status SendOffsets(const std::string& cluster, const GroupOffsets& offsets, Timeout timeout);
+  Status Enlist(const Registration& registration, std::optional<ProducerName> name,
+                Timeout timeout);
+  Result<TxnResult> CommitEnlisted(const std::vector<EnlistedWork>& enlisted, Timeout timeout);
   Result<TxnResult> Commit(Wait wait, Timeout timeout);
   void CommitAsync(CommitCallback done, Wait wait, Timeout timeout);
   Result<TxnResult> Abort(Timeout timeout);
@@ -34,6 +38,8 @@ class Transaction::Impl {
     kEnded,     ///< Commit or Abort was called.
   };
 
+  /// Whether the state takes work.
+  Status TakesWork() const;
   /// Sends work under the next number, and keeps account of it.
   template <typename Request, typename Response>
   Status Send(Method<Request, Response> method, Request request, const std::string& cluster,
@@ -44,6 +50,7 @@ class Transaction::Impl {
   const WallTime expires_at_;
   State state_ = State::kOpen;
   std::uint64_t next_sequence_ = 0;
+  bool enlisted_ = false;  // Some producer may be.
 };
 
 }  // namespace lockstep::client
