@@ -283,10 +283,11 @@ grpc::ServerUnaryReactor* CoordinatorService::RegisterProducer(
 
 grpc::ServerUnaryReactor* CoordinatorService::Enlist(grpc::CallbackServerContext* context,
                                                      const v1::EnlistRequest* request,
-                                                     v1::EnlistResponse*) {
+                                                     v1::EnlistResponse* response) {
   return Serve(api_, "Enlist", context, [&](const CallPtr& call) -> std::optional<Refused> {
     auto enlist = ParseEnlist(*request);
     if (!enlist) return Refused{enlist.error(), {}};
+    response->set_incarnation(api_.log.recovered().incarnation.get());
     api_.coordinator.Enlist(std::move(enlist->txn), std::move(enlist->registration), enlist->told,
                             AnswerStatus(call));
     return std::nullopt;

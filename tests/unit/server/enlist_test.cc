@@ -45,7 +45,11 @@ class EnlistTest : public ApiFixture {
       request.set_producer_epoch(*epoch);
     }
     v1::EnlistResponse response;
-    return Call(*coordinator_, &CoordinatorStub::Enlist, request, &response);
+    const auto status = Call(*coordinator_, &CoordinatorStub::Enlist, request, &response);
+    if (status.ok()) {
+      EXPECT_EQ(response.incarnation(), log_.recovered().incarnation.get());
+    }
+    return status;
   }
 
   /// Begun, enlisted, and one record written to orders-0.
