@@ -20,7 +20,7 @@ ls::Status Enrich(ls::Client& client, lr::Producer& target, const std::string& s
   for (const lr::Message& order : orders.messages) {
     const ls::Record record{.topic = "enriched",
                             .key = KeyOf(*order),
-                            .value = "enriched " + ValueOf(*order).value_or("")};
+                            .value = ValueOf(*order).value_or("") + " enriched"};
     if (auto produced = target.Produce(record); !produced) return produced;
   }
   auto offsets = lr::OffsetsOf(consumer, orders);

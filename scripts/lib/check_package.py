@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Installs the C++ client as a user would, builds examples/cpp against it in a folder of its own, and
-runs them on two real clusters, through lockstepd. `enrich` and `fan_out` are killed while they work, and
-so is lockstepd; in the end all that went in has come out, once.
+runs them on two real clusters, through lockstepd: `transfer` once, `enrich` and `fan_out` while they and
+lockstepd are killed.
 
   scripts/lib/check_package.py BUILD_DIR     where lockstep_client, lockstep_rdkafka and lockstepd are
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import shutil
 import signal
 import subprocess
@@ -22,9 +21,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOREIGN = ("google/", "grpc", "lockstep/v1/")
 COMPONENTS = ("client", "rdkafka")
-EXACTLY_ONCE = ROOT / "tests" / "clients" / "exactly_once"
-RECORDS = 3000
-KILLS = 6  # Of each example and of lockstepd in turn.
 
 
 def run(*command: str | Path, **more: object) -> str:
@@ -61,118 +57,47 @@ def build_examples(prefix: Path, project: Path) -> Path:
     return project / "build"
 
 
-class Process:
-    """A program that is killed and started again. What it prints goes to one file."""
-
-    def __init__(self, log: Path, *command: str | Path) -> None:
-        self.log = log
-        self.command = [str(word) for word in command]
-        self.process: subprocess.Popen[bytes] | None = None
-        self.start()
-
-    def start(self) -> None:
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(self.command, stdout=log, stderr=log)
-
-    def running(self) -> bool:
-        return self.process is not None and self.process.poll() is None
-
-    def kill(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-
-    def lines(self) -> int:
-        return self.log.read_bytes().count(b"\n")
-
-
-class Lockstepd(Process):
-    def __init__(self, build: Path, work: Path, brokers: dict[str, str]) -> None:
-        self.port_file = work / "port"
-        self.config = work / "lockstepd.yaml"
-        self.data = work / "data"
-        self.brokers = brokers
-        self.address = "127.0.0.1:0"
-        super().__init__(work / "lockstepd.log", build / "src/server/lockstepd", "--config", self.config,
-                         "--port-file", self.port_file)
-
-    def start(self) -> None:
-        """The second time at the same address, for its clients."""
-        clusters = "".join(f"  - {{name: {name}, bootstrap_servers: '{bootstrap}'}}\n"
-                           for name, bootstrap in self.brokers.items())
-        self.config.write_text(f"data_dir: {self.data}\nlisten: {self.address}\nclusters:\n{clusters}",
-                               encoding="utf-8")
-        self.port_file.unlink(missing_ok=True)
-        super().start()
-        until = time.monotonic() + 30
-        while not self.port_file.exists() and self.running() and time.monotonic() < until:
-            time.sleep(0.05)
-        if not self.port_file.exists():
-            sys.exit("lockstepd does not serve: " + self.log.read_text(encoding="utf-8")[-2000:])
-        self.address = f"127.0.0.1:{self.port_file.read_text(encoding='utf-8').strip()}"
-
-
-def run_transfer(program: Path, server: Lockstepd) -> None:
-    # Brokers that have just started may take longer over their first transactional ids than a commit
-    # waits for a lane.
-    until = time.monotonic() + 120
-    while True:
-        done = subprocess.run([program, server.address, "a", "b", "transfers"], capture_output=True,
-                              text=True, check=False)
-        if " COMMITTED" in done.stdout:
-            return
-        if "no lane became free" not in done.stdout or time.monotonic() > until:
-            sys.exit(f"the example, status {done.returncode}: {done.stdout}{done.stderr}")
-
-
-def survive(app: Process, server: Lockstepd, source: str, outputs: list[str], *options: str) -> None:
-    """Kills both in turn, each in the midst of its work, and then counts."""
-    run(EXACTLY_ONCE, "fill", "--topic", source, "--count", str(RECORDS))
-    try:
-        for kill in range(KILLS):
-            done = app.lines()
-            until = time.monotonic() + 60
-            while app.lines() == done and app.running() and time.monotonic() < until:
-                time.sleep(0.01)
-            if not app.running() or app.lines() == done:
-                sys.exit("the example does not go on")
-            time.sleep(random.uniform(0, 0.1))  # Anywhere in a transaction, which takes about so long.
-            victim: Process = app if kill % 2 else server
-            victim.kill()
-            # The rest of the input, so that there is work after each kill.
-            start = RECORDS * (kill + 1)
-            run(EXACTLY_ONCE, "fill", "--topic", source, "--count", str(RECORDS), "--start", str(start))
-            victim.start()
-        wanted = [word for output in outputs for word in ("--output", output)]
-        print(run(EXACTLY_ONCE, "check", "--input", source, *wanted, "--timeout", "120", *options), end="")
-    except SystemExit:
-        for process in (app, server):
-            print(process.log.read_text(encoding="utf-8")[-4000:])
-        raise
-    finally:
-        app.kill()
-
-
-def run_examples(programs: Path, build: Path, work: Path) -> None:
+def run_transfer(example: Path, build: Path, work: Path) -> None:
     clusters = work / "clusters"
-    topics = [word for topic in ("transfers:1", "orders:3", "enriched:3", "events:3", "events-copy:3")
-              for word in ("--topic", topic)]
-    run(ROOT / "scripts" / "clusters", "start", "--dir", clusters, "--name", "a", "--name", "b", *topics)
+    run(ROOT / "scripts" / "clusters", "start", "--dir", clusters, "--name", "a", "--name", "b",
+        "--topic", "orders:1")
     server = None
     try:
         brokers = {name: json.loads((clusters / name / "cluster.json").read_text(encoding="utf-8"))
                    ["bootstrap"] for name in ("a", "b")}
-        a, b = brokers["a"], brokers["b"]
-        server = Lockstepd(build, work, brokers)
-        run_transfer(programs / "transfer", server)
-        enrich = Process(work / "enrich.log", programs / "enrich", server.address, "a", a, "b", b)
-        survive(enrich, server, f"{a}/orders", [f"{b}/enriched"])
-        fan_out = Process(work / "fan_out.log", programs / "fan_out", server.address, "a", a, "b", b)
-        survive(fan_out, server, f"{a}/events", [f"{a}/events-copy", f"{b}/events-copy"], "--same-values")
+        config = work / "lockstepd.yaml"
+        config.write_text(
+            f"data_dir: {work}/data\nlisten: 127.0.0.1:0\nclusters:\n"
+            f"  - {{name: a, bootstrap_servers: '{brokers['a']}'}}\n"
+            f"  - {{name: b, bootstrap_servers: '{brokers['b']}'}}\n", encoding="utf-8")
+        port_file = work / "port"
+        server = subprocess.Popen([build / "src/server/lockstepd", "--config", config,
+                                   "--port-file", port_file], stdout=subprocess.DEVNULL)
+        until = time.monotonic() + 30
+        while not port_file.exists() and server.poll() is None and time.monotonic() < until:
+            time.sleep(0.05)
+        address = f"127.0.0.1:{port_file.read_text(encoding='utf-8').strip()}"
+        # Brokers that have just started may take longer over their first transactional ids than a
+        # commit waits for a lane.
+        until = time.monotonic() + 120
+        while True:
+            done = subprocess.run([example, address, "a", "b", "orders"], capture_output=True, text=True,
+                                  check=False)
+            if " COMMITTED" in done.stdout:
+                break
+            if "no lane became free" not in done.stdout or time.monotonic() > until:
+                sys.exit(f"the example, status {done.returncode}: {done.stdout}{done.stderr}")
     finally:
         if server is not None:
-            server.kill()
+            server.send_signal(signal.SIGTERM)
+            server.wait(30)
         run(ROOT / "scripts" / "clusters", "stop", "--dir", clusters, "--remove")
+
+
+def run_killed(build: Path, kind: str, program: Path) -> None:
+    """A consumer and its producers: all that goes in comes out once, whoever is killed."""
+    print(run(ROOT / "tests" / "clients" / "run_example", kind, "--lockstepd", build / "src/server/lockstepd",
+              "--", program, "{lockstepd}", "a", "{a}", "b", "{b}"), end="")
 
 
 def main() -> int:
@@ -181,7 +106,9 @@ def main() -> int:
     try:
         install(build, folder / "prefix")
         programs = build_examples(folder / "prefix", folder / "project")
-        run_examples(programs, build, folder)
+        run_transfer(programs / "transfer", build, folder)
+        run_killed(build, "enrich", programs / "enrich")
+        run_killed(build, "fan-out", programs / "fan_out")
     finally:
         shutil.rmtree(folder)
     return 0

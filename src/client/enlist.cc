@@ -55,8 +55,7 @@ Status Transaction::Impl::Enlist(const Registration& registration, std::optional
     return answer.error();
   }
   enlisted_ = true;
-  // 0: not said. A server that has restarted knows no earlier registration, and says so itself.
-  if (answer->incarnation() == 0 || answer->incarnation() == registration.incarnation) return {};
+  if (answer->incarnation() == registration.incarnation) return {};
   state_ = State::kDoubtful;
   return Error{.code = Code::kFenced,
                .effect = Effect::kUnknown,

@@ -151,8 +151,7 @@ Instance::~Instance() {
   if (handle_ == nullptr) return;
   for (const auto& [name, topic] : topics_) rd_kafka_topic_destroy(topic);
   // What is still queued would be sent while the threads wind down.
-  rd_kafka_purge(
-      handle_, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT | RD_KAFKA_PURGE_F_NON_BLOCKING);
+  rd_kafka_purge(handle_, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_NON_BLOCKING);
   rd_kafka_destroy(handle_);
 }
 
@@ -265,7 +264,8 @@ Status Instance::Flush(const Deadline& deadline) {
 }
 
 bool Instance::Quiesce(const Deadline& deadline) {
-  rd_kafka_purge(handle_, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_NON_BLOCKING);
+  // Not purged: librdkafka 2.0 aborts the process where a producer is destroyed while the broker is
+  // still adding a partition to its transaction, and only a report tells that it is not.
   while (unreported_ > 0 && !deadline.passed()) rd_kafka_flush(handle_, deadline.Slice());
   return unreported_ == 0;
 }

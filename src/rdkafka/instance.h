@@ -35,8 +35,8 @@ class Instance {
 
   /// Waits for every delivery report. OK: all that was produced is acknowledged.
   client::Status Flush(const Deadline& deadline);
-  /// The transaction is to be aborted: drops what was not sent, and waits for what is on its way,
-  /// so that nothing arrives after the end. False: something may.
+  /// The transaction is to be aborted: waits for what is queued or on its way, so that nothing
+  /// arrives after the end. False: something may.
   bool Quiesce(const Deadline& deadline);
   /// After a Flush that was OK.
   client::EnlistedWork Work() const;
