@@ -338,7 +338,15 @@ void SimCluster::LogEnds(std::vector<txn::TopicPartition> partitions,
       });
 }
 
-void SimCluster::KnowsGroup(std::string, Callback<Result<bool>>) { std::abort(); }
+void SimCluster::KnowsGroup(std::string, Callback<Result<bool>> done) {
+  broker_.Call<bool>(
+      SimBroker::Sender::kWire, "DescribeGroups", life_, kRequestTimeout,
+      [](FakeKafka&) { return true; },
+      [done](std::optional<bool> knows) {
+        if (!knows) return done(NoAnswer());
+        done(*knows);
+      });
+}
 
 void SimCluster::ReadMarkers(const txn::PreparedParticipant& participant,
                              Callback<Result<std::vector<txn::MarkerFound>>> done) {

@@ -59,7 +59,7 @@ class SimCluster final : public coordinator::Cluster {
               coordinator::Callback<txn::EndTxnAnswer> done) override;
   void LogEnds(std::vector<txn::TopicPartition> partitions,
                coordinator::Callback<Result<std::vector<txn::Evidence>>> done) override;
-  /// Nobody asks where a group lives: no transaction names a foreign one.
+  /// Every group lives on every cluster.
   void KnowsGroup(std::string group_id, coordinator::Callback<Result<bool>> done) override;
   void ReadMarkers(const txn::PreparedParticipant& participant,
                    coordinator::Callback<Result<std::vector<txn::MarkerFound>>> done) override;

@@ -269,7 +269,9 @@ TEST_F(ClientTest, AWatchTellsEachChangeToTheEnd) {
   std::vector<TxnState> seen;
   const auto ended = client_->Watch(txn.id(), [&](const TxnInfo& info) {
     seen.push_back(info.state);
-    if (seen.size() == 1) EXPECT_EQ(txn.Commit()->outcome, Outcome::kCommitted);
+    if (seen.size() == 1) {
+      EXPECT_EQ(txn.Commit()->outcome, Outcome::kCommitted);
+    }
     return true;
   });
   ASSERT_TRUE(ended.ok()) << ToString(ended.error());
