@@ -254,8 +254,8 @@ Status Coordinator::CheckEnlistedWork(const OpenTxn& txn, const CommitOptions& o
   }
   if (txn.view.state != GlobalTxnState::kActive) return {};
   for (const auto& [registration, work] : options.enlisted) {
-    const bool known = std::ranges::any_of(txn.enlisted, [&](const auto& entry) {
-      return entry.second->registration() == registration;
+    const bool known = std::ranges::any_of(txn.enlisted, [&id = registration](const auto& entry) {
+      return entry.second->registration() == id;
     });
     if (known) continue;
     return MakeError(Code::kInvalidArgument, "enlisted: registration '" + registration +
