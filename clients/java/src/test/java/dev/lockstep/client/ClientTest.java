@@ -267,6 +267,7 @@ class ClientTest {
   @Test
   void anInterruptEndsACall() {
     Transaction txn = client.begin();
+    server.hold("Commit"); // An answer that is there already would be taken, interrupted or not.
     Thread.currentThread().interrupt();
     LockstepException interrupted = assertThrows(LockstepException.class, txn::commit);
     assertTrue(Thread.interrupted());

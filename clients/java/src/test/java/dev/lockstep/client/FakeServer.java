@@ -31,7 +31,11 @@ import lockstep.v1.Txn.Outcome;
  */
 final class FakeServer extends CoordinatorGrpc.CoordinatorImplBase implements AutoCloseable {
   /** What becomes of one call. */
-  private record Fate(boolean carriedOut, Throwable error, Object answer) {}
+  private record Fate(boolean carriedOut, Throwable error, Object answer) {
+    boolean answered() {
+      return error != null || answer != null;
+    }
+  }
 
   static final class Known {
     final List<Txn.Record> records = new ArrayList<>();
@@ -101,6 +105,11 @@ final class FakeServer extends CoordinatorGrpc.CoordinatorImplBase implements Au
   /** The call does nothing and is answered so. */
   synchronized void answer(String method, Object answer) {
     fate(method, new Fate(false, null, answer));
+  }
+
+  /** The call is carried out, and not answered for as long as its caller waits. */
+  synchronized void hold(String method) {
+    fate(method, new Fate(true, null, null));
   }
 
   /** What was said of the method's next calls. */
@@ -195,6 +204,7 @@ final class FakeServer extends CoordinatorGrpc.CoordinatorImplBase implements Au
     Fate fate = queue == null ? null : queue.poll();
     try {
       T answer = fate == null || fate.carriedOut() ? call.get() : (T) fate.answer();
+      if (fate != null && !fate.answered()) return;
       if (fate != null && fate.error() != null) {
         observer.onError(fate.error());
         return;
