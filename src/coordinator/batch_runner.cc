@@ -43,7 +43,6 @@ BatchRunner::BatchRunner(Ports ports, const txn::Decision& decision, std::vector
       decided_at_(decision.decided_at) {
   for (Branch& branch : branches) {
     clusters_.push_back(branch.cluster);
-    if (branch.enlisted) enlisted_.emplace(participants_.size(), branch.enlisted->name());
     participants_.push_back(std::move(branch.enlisted));
   }
   for (std::size_t i = 0; i < decision.participants.size(); ++i) {

@@ -72,8 +72,8 @@ class BatchRunner : public std::enable_shared_from_this<BatchRunner> {
   /// Makes an operator's order durable and has the resolution obey it; then `done`, on the
   /// executor. What speaks against it: see OrderProblem. The participant's resolver exists.
   void Obey(std::size_t participant, txn::OperatorOrder order, Callback<> done);
-  /// An enlisted participant as it was bound, prepared or not; null: a managed one, or settled
-  /// before this start.
+  /// An enlisted participant as it was bound, prepared or not; null: a managed one, or of an
+  /// earlier start, which is prepared.
   const txn::ParticipantName* enlisted(std::size_t participant) const;
   /// The consumer groups whose offsets it was to commit there.
   std::vector<std::string> GroupsOn(const ClusterName& cluster) const;

@@ -100,12 +100,10 @@ void Coordinator::Reconfigure(CoordinatorOptions options) {
 
 void Coordinator::TakeUp(const txn::Decision& decision) {
   std::vector<BatchRunner::Branch> branches;
-  bool has_enlisted = false;
   for (const txn::DecidedParticipant& participant : decision.participants) {
     const txn::ParticipantName& name = participant.prepared.name;
     BatchRunner::Branch& branch = branches.emplace_back();
     branch.cluster = FindCluster(name.cluster);
-    has_enlisted |= participant.prepared.enlisted;
     // What is complete is settled: its id may be another's by now.
     if (participant.prepared.enlisted && participant.outcome == txn::ParticipantOutcome::kPending) {
       branch.enlisted = std::make_unique<EnlistedParticipant>(EnlistedPorts(*branch.cluster), name,
@@ -118,7 +116,6 @@ void Coordinator::TakeUp(const txn::Decision& decision) {
     OpenTxn& txn = open_[member];
     txn.view = ViewOfDecision(member, decision);
     txn.view.state = GlobalTxnState::kCommitting;
-    txn.has_enlisted = has_enlisted;
     txn.runner = runner;
   }
   for (const txn::MemberKey& member : decision.keys) {
@@ -298,7 +295,7 @@ void Coordinator::AbortOpen(OpenTxn& txn, Refusal why) {
       }
       txn.view.state = GlobalTxnState::kPreparing;  // As if a vote were NO.
       StartRunner(txn, false);
-      return std::shared_ptr(txn.runner)->Abort(std::move(why));
+      [[fallthrough]];
     case GlobalTxnState::kPreparing:
       return std::shared_ptr(txn.runner)->Abort(std::move(why));
     default:
@@ -480,6 +477,11 @@ Result<TxnView> Coordinator::ClosedView(const GlobalTxnId& id) const {
                                           "' is no longer kept (see the retention settings)");
   }
   return PresumedAborted(id, parts->birth);
+}
+
+Error Coordinator::NotOpen(const GlobalTxnId& id) const {
+  const Result<TxnView> closed = ClosedView(id);
+  return closed.ok() ? NotActive(closed->state) : closed.error();
 }
 
 void Coordinator::Remember(TxnView view) {

@@ -153,7 +153,7 @@ class Coordinator : private BatchRunner::Listener {
     TxnView view;
     std::map<ClusterName, txn::BranchWork> work;
     std::map<ClusterName, std::unique_ptr<EnlistedParticipant>> enlisted;  // Until it ends.
-    bool has_enlisted = false;
+    bool has_enlisted() const;
     std::string client;
     std::size_t bytes = 0;
     std::size_t records = 0;
@@ -231,6 +231,8 @@ class Coordinator : private BatchRunner::Listener {
   TxnView ViewOf(const OpenTxn& txn) const;
   /// The view of a transaction that is not open: from memory, from the log, or by presumption.
   Result<TxnView> ClosedView(const GlobalTxnId& id) const;
+  /// Why a call that needs an ACTIVE one is refused: it is not open, or not known.
+  Error NotOpen(const GlobalTxnId& id) const;
   void Remember(TxnView view);
   void ForgetPositions();
   /// Its revision rises, and whoever watches it is told.

@@ -192,21 +192,24 @@ void EnlistedParticipant::VoteNo(txn::Refusal refusal) {
 // ---- The end ------------------------------------------------------------------------------------
 
 void EnlistedParticipant::Commit(Callback<Status> done) {
-  uncertain_ = true;  // Until its NONE.
-  ports_.cluster.EndTxn(
-      name_, txn::Direction::kCommit,
-      [this, life = std::weak_ptr(life_), &executor = ports_.executor,
-       done = std::move(done)](txn::EndTxnAnswer answer) {
-        executor.Post([this, life, done, answer = std::move(answer)] {
-          if (life.expired()) return;
-          if (answer.kind != txn::EndTxnAnswer::Kind::kDone) {
-            return done(MakeError(Code::kUnavailable, answer.problem, Effect::kUnknown));
-          }
-          uncertain_ = false;
-          next_ = {name_.transactional_id, answer.producer_id, answer.producer_epoch};
-          done({});
-        });
-      });
+  committed_ = std::move(done);
+  ports_.cluster.EndTxn(name_, txn::Direction::kCommit,
+                        Answered(&EnlistedParticipant::OnCommitAnswered));
+}
+
+void EnlistedParticipant::OnCommitAnswered(const txn::EndTxnAnswer& answer) {
+  const auto done = std::exchange(committed_, nullptr);
+  if (Take(answer)) return done({});
+  done(MakeError(Code::kUnavailable, answer.problem, Effect::kUnknown));
+}
+
+bool EnlistedParticipant::Take(const txn::EndTxnAnswer& answer) {
+  if (answer.kind != txn::EndTxnAnswer::Kind::kDone) {
+    uncertain_ = true;
+    return false;
+  }
+  next_ = {name_.transactional_id, answer.producer_id, answer.producer_epoch};
+  return true;
 }
 
 void EnlistedParticipant::Abort(Callback<bool> done) {
@@ -252,19 +255,12 @@ void EnlistedParticipant::OnAbortDescribed(const Result<txn::TxnDescription>& de
     case KafkaTxnState::kUnknown:
       return AbortLater();
   }
-  ports_.cluster.EndTxn(
-      name_, txn::Direction::kAbort,
-      [this, life = std::weak_ptr(life_), &executor = ports_.executor](txn::EndTxnAnswer answer) {
-        executor.Post([this, life, answer = std::move(answer)] {
-          if (life.expired()) return;
-          if (answer.kind == txn::EndTxnAnswer::Kind::kDone) {
-            next_ = {name_.transactional_id, answer.producer_id, answer.producer_epoch};
-            return Aborted();
-          }
-          uncertain_ = true;
-          AbortLater();
-        });
-      });
+  ports_.cluster.EndTxn(name_, txn::Direction::kAbort,
+                        Answered(&EnlistedParticipant::OnAbortAnswered));
+}
+
+void EnlistedParticipant::OnAbortAnswered(const txn::EndTxnAnswer& answer) {
+  Take(answer) ? Aborted() : AbortLater();
 }
 
 void EnlistedParticipant::Aborted() { std::exchange(aborted_, nullptr)(uncertain_); }

@@ -67,8 +67,13 @@ class EnlistedParticipant final : public Participant {
   void VoteNo(txn::AbortReason reason, const std::string& message, bool retriable);
   void VoteNo(txn::Refusal refusal);
 
+  void OnCommitAnswered(const txn::EndTxnAnswer& answer);
+  /// Whether it was NONE. Remembers what the end leaves behind.
+  bool Take(const txn::EndTxnAnswer& answer);
+
   void TryAbort();
   void OnAbortDescribed(const Result<txn::TxnDescription>& description);
+  void OnAbortAnswered(const txn::EndTxnAnswer& answer);
   void AbortLater();
   void Aborted();
 
@@ -87,6 +92,7 @@ class EnlistedParticipant final : public Participant {
 
   MonoTime give_up_{};
   Callback<txn::Vote> vote_;  // Null once it voted, or may not any more.
+  Callback<Status> committed_;
   Callback<bool> aborted_;
   int attempt_ = 0;
   std::optional<txn::TxnDescription> description_;  // As far as it has answered.

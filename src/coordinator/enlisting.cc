@@ -143,10 +143,7 @@ Status Coordinator::CheckEnlist(const OpenTxn& txn,
 void Coordinator::TryEnlist(const std::shared_ptr<Enlisting>& enlisting) {
   if (failed_) return enlisting->done(*failed_);
   const auto found = open_.find(enlisting->txn);
-  if (found == open_.end()) {
-    const Result<TxnView> closed = ClosedView(enlisting->txn);
-    return enlisting->done(closed.ok() ? NotActive(closed->state) : closed.error());
-  }
+  if (found == open_.end()) return enlisting->done(NotOpen(enlisting->txn));
   OpenTxn& txn = found->second;
   if (txn.view.state != GlobalTxnState::kActive) {
     return enlisting->done(NotActive(txn.view.state));
@@ -234,13 +231,18 @@ void Coordinator::Bind(OpenTxn& txn, Enlistments::Registration& registration,
       std::make_unique<EnlistedParticipant>(EnlistedPorts(*cluster), name, registration.id);
   participant->SetAbortTime(kAbortTime);
   txn.enlisted.emplace(cluster->name(), std::move(participant));
-  txn.has_enlisted = true;
   log_.StoreEnlistment({txn.view.id, name});
   Touch(txn);
 }
 
+bool Coordinator::OpenTxn::has_enlisted() const {
+  return !enlisted.empty() ||
+         (runner != nullptr &&
+          std::ranges::any_of(runner->batch().participants, &txn::BatchParticipant::enlisted));
+}
+
 Status Coordinator::CheckEnlistedWork(const OpenTxn& txn, const CommitOptions& options) const {
-  if (txn.has_enlisted && options.wait == WaitFor::kDecided) {
+  if (txn.has_enlisted() && options.wait == WaitFor::kDecided) {
     return MakeError(Code::kInvalidArgument,
                      "wait: DECIDED is not for a transaction with a producer of the client's own: "
                      "that may go on only after COMPLETE");

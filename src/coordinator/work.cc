@@ -18,9 +18,7 @@ void Coordinator::AddWork(GlobalTxnId id, ClusterName cluster, txn::BranchWork w
         if (found != open_.end()) {
           return done(TakeWork(found->second, cluster, std::move(work), sequence, expected));
         }
-        const Result<TxnView> closed = ClosedView(id);
-        if (!closed.ok()) return done(closed.error());
-        done(NotActive(closed->state));
+        done(NotOpen(id));
       },
       done);
 }
