@@ -28,6 +28,18 @@ CommitCallback InsistingOnEnd(CommitCallback done) {
   };
 }
 
+void SendCommit(Connection& connection, v1::CommitRequest request, Timeout timeout,
+                CommitCallback done) {
+  using Call = RetriedCall<v1::CommitRequest, v1::CommitResponse>;
+  Call::Options options{.timeout = timeout, .insist = true, .ask_again = {}};
+  if (request.wait() == v1::COMMIT_WAIT_COMPLETE) {
+    // The server's answer shortly before an attempt's deadline, not ours.
+    options.ask_again = StillCommitting<v1::CommitResponse>;
+  }
+  Call::Start(connection, &Connection::Stub::Commit, std::move(request), std::move(options),
+              Converting<v1::CommitResponse>(std::move(done)));
+}
+
 }  // namespace
 
 void StartCommit(Connection& connection, const std::string& txn_id, Wait wait, Timeout timeout,
@@ -35,14 +47,7 @@ void StartCommit(Connection& connection, const std::string& txn_id, Wait wait, T
   v1::CommitRequest request;
   request.set_txn_id(txn_id);
   request.set_wait(ToProto(wait));
-  using Call = RetriedCall<v1::CommitRequest, v1::CommitResponse>;
-  Call::Options options{.timeout = timeout, .insist = true, .ask_again = {}};
-  if (wait == Wait::kComplete) {
-    // The server's answer shortly before an attempt's deadline, not ours.
-    options.ask_again = StillCommitting<v1::CommitResponse>;
-  }
-  Call::Start(connection, &Connection::Stub::Commit, std::move(request), std::move(options),
-              Converting<v1::CommitResponse>(std::move(done)));
+  SendCommit(connection, std::move(request), timeout, std::move(done));
 }
 
 Result<TxnResult> CommitById(Connection& connection, const std::string& txn_id, Wait wait,
@@ -59,10 +64,7 @@ Result<TxnResult> CommitEnlistedById(Connection& connection, const std::string& 
   request.set_wait(v1::COMMIT_WAIT_COMPLETE);
   for (const EnlistedWork& work : enlisted) FillEnlisted(work, *request.add_enlisted());
   return Await<TxnResult>([&](CommitCallback done) {
-    RetriedCall<v1::CommitRequest, v1::CommitResponse>::Start(
-        connection, &Connection::Stub::Commit, std::move(request),
-        {.timeout = timeout, .insist = true, .ask_again = StillCommitting<v1::CommitResponse>},
-        Converting<v1::CommitResponse>(InsistingOnEnd(std::move(done))));
+    SendCommit(connection, std::move(request), timeout, InsistingOnEnd(std::move(done)));
   });
 }
 
