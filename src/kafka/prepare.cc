@@ -4,6 +4,8 @@
 #include <set>
 #include <utility>
 
+#include "kafka/resolution_calls.h"
+
 namespace lockstep::kafka {
 namespace {
 
@@ -254,15 +256,10 @@ Preparation::Step Preparation::FindEvidence() {
   }
   if (!unknown.empty()) {
     // All writes are answered and the marker is not written: the end of the partition lies between.
-    const auto ends = interrupt_.Await<std::vector<wire::PartitionOffset>>([&](auto done) {
-      env_.wire.ListOffsets(unknown, wire::Isolation::kReadUncommitted, AnswerTime(),
-                            std::move(done));
-    });
+    const auto ends = interrupt_.Await<std::vector<txn::Evidence>>(
+        [&](auto done) { LogEnds(env_.wire, unknown, AnswerTime(), std::move(done)); });
     if (!ends.ok()) return Refuse(ends.error(), "asking for the ends of partitions");
-    for (const wire::PartitionOffset& end : *ends) {
-      if (!end.offset.ok()) return Refuse(end.offset.error(), ToString(end.partition));
-      evidence_.push_back({end.partition, *end.offset});
-    }
+    evidence_.insert(evidence_.end(), ends->begin(), ends->end());
   }
   return std::nullopt;
 }

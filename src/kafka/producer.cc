@@ -1,8 +1,9 @@
 #include "kafka/producer.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
+
+#include "rdkafka/c_values.h"
 
 namespace lockstep::kafka {
 namespace {
@@ -45,71 +46,25 @@ DeliveryReport ReportOf(const rd_kafka_message_t& message) {
   return report;
 }
 
-struct HeadersDeleter {
-  void operator()(rd_kafka_headers_t* headers) const { rd_kafka_headers_destroy(headers); }
-};
-using HeadersPtr = std::unique_ptr<rd_kafka_headers_t, HeadersDeleter>;
-
-HeadersPtr HeadersOf(const txn::Record& record) {
-  if (record.headers.empty()) return nullptr;
-  HeadersPtr headers(rd_kafka_headers_new(record.headers.size()));
-  for (const txn::Header& header : record.headers) {
-    const void* value = header.value ? header.value->data() : nullptr;
-    const auto size = header.value ? static_cast<ssize_t>(header.value->size()) : 0;
-    rd_kafka_header_add(headers.get(), header.key.data(), static_cast<ssize_t>(header.key.size()),
-                        value, size);
-  }
-  return headers;
-}
-
 struct MetadataDeleter {
   void operator()(const rd_kafka_metadata_t* metadata) const {
     rd_kafka_metadata_destroy(metadata);
   }
 };
 
-struct ListDeleter {
-  void operator()(rd_kafka_topic_partition_list_t* list) const {
-    rd_kafka_topic_partition_list_destroy(list);
-  }
-};
-using ListPtr = std::unique_ptr<rd_kafka_topic_partition_list_t, ListDeleter>;
-
-ListPtr ListOf(const std::vector<txn::OffsetToCommit>& offsets) {
-  ListPtr list(rd_kafka_topic_partition_list_new(static_cast<int>(offsets.size())));
+rdkafka::ListPtr ListOf(const std::vector<txn::OffsetToCommit>& offsets) {
+  rdkafka::ListPtr list(rd_kafka_topic_partition_list_new(static_cast<int>(offsets.size())));
   for (const txn::OffsetToCommit& offset : offsets) {
-    auto* element = rd_kafka_topic_partition_list_add(list.get(), offset.partition.topic.c_str(),
-                                                      offset.partition.partition);
-    element->offset = offset.offset;
-#if RD_KAFKA_VERSION >= 0x020100ff
-    // 2.0 sends -1, "not known".
-    rd_kafka_topic_partition_set_leader_epoch(element, offset.leader_epoch);
-#endif
-    if (offset.metadata.empty()) continue;
-    // The list frees it with free().
-    element->metadata = ::malloc(offset.metadata.size());
-    if (element->metadata == nullptr) std::abort();
-    std::copy(offset.metadata.begin(), offset.metadata.end(),
-              static_cast<char*>(element->metadata));
-    element->metadata_size = offset.metadata.size();
+    rdkafka::AddOffset(*list, offset.partition.topic, offset.partition.partition, offset.offset,
+                       offset.leader_epoch, offset.metadata);
   }
   return list;
 }
 
-struct GroupDeleter {
-  void operator()(rd_kafka_consumer_group_metadata_t* group) const {
-    rd_kafka_consumer_group_metadata_destroy(group);
-  }
-};
-using GroupPtr = std::unique_ptr<rd_kafka_consumer_group_metadata_t, GroupDeleter>;
-
-GroupPtr GroupOf(const txn::GroupOffsets& offsets) {
-  if (offsets.standalone) {
-    return GroupPtr(rd_kafka_consumer_group_metadata_new(offsets.group_id.c_str()));
-  }
-  return GroupPtr(rd_kafka_consumer_group_metadata_new_with_genid(
-      offsets.group_id.c_str(), offsets.generation, offsets.member_id.c_str(),
-      offsets.group_instance_id ? offsets.group_instance_id->c_str() : nullptr));
+rdkafka::GroupPtr GroupOf(const txn::GroupOffsets& offsets) {
+  if (offsets.standalone) return rdkafka::StandaloneGroup(offsets.group_id);
+  return rdkafka::MemberOfGroup(offsets.group_id, offsets.generation, offsets.member_id,
+                                offsets.group_instance_id);
 }
 
 }  // namespace
@@ -191,31 +146,8 @@ std::optional<Failure> Producer::Warm(const TopicCatalog::Topics& topics, Durati
 std::optional<Failure> Producer::Produce(const txn::Record& record, std::size_t index) {
   const auto topic = topics_.find(record.topic);
   if (topic == topics_.end()) return FromCode(RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC);
-  HeadersPtr headers = HeadersOf(record);
-  // Null and empty differ, and librdkafka tells them apart by the pointer.
-  const auto bytes = [](const std::optional<std::string>& text) {
-    return std::pair<void*, std::size_t>(text ? const_cast<char*>(text->data()) : nullptr,
-                                         text ? text->size() : 0);
-  };
-  std::array<rd_kafka_vu_t, 8> args{};
-  std::size_t count = 0;
-  const auto add = [&](rd_kafka_vtype_t type) -> auto& {
-    args[count].vtype = type;
-    return args[count++].u;
-  };
-  add(RD_KAFKA_VTYPE_RKT).rkt = topic->second.handle.get();
-  add(RD_KAFKA_VTYPE_PARTITION).i32 = record.partition.value_or(RD_KAFKA_PARTITION_UA);
-  add(RD_KAFKA_VTYPE_MSGFLAGS).i = RD_KAFKA_MSG_F_COPY;
-  auto& key = add(RD_KAFKA_VTYPE_KEY).mem;
-  std::tie(key.ptr, key.size) = bytes(record.key);
-  auto& value = add(RD_KAFKA_VTYPE_VALUE).mem;
-  std::tie(value.ptr, value.size) = bytes(record.value);
-  add(RD_KAFKA_VTYPE_OPAQUE).ptr = reinterpret_cast<void*>(index + 1);
-  if (record.timestamp_ms) add(RD_KAFKA_VTYPE_TIMESTAMP).i64 = *record.timestamp_ms;
-  if (headers != nullptr) add(RD_KAFKA_VTYPE_HEADERS).headers = headers.get();
-  auto failure = Take(rd_kafka_produceva(handle_.get(), args.data(), count));
-  if (!failure) headers.release();  // The message has them.
-  return failure;
+  return Take(rdkafka::Enqueue(handle_.get(), topic->second.handle.get(), record,
+                               record.timestamp_ms, reinterpret_cast<void*>(index + 1)));
 }
 
 bool Producer::TakeReports(Duration slice, const std::function<void(const DeliveryReport&)>& take) {
@@ -232,8 +164,8 @@ bool Producer::TakeReports(Duration slice, const std::function<void(const Delive
 }
 
 std::optional<Failure> Producer::SendOffsets(const txn::GroupOffsets& offsets, Duration timeout) {
-  const ListPtr list = ListOf(offsets.offsets);
-  const GroupPtr group = GroupOf(offsets);
+  const rdkafka::ListPtr list = ListOf(offsets.offsets);
+  const rdkafka::GroupPtr group = GroupOf(offsets);
   return Take(rd_kafka_send_offsets_to_transaction(handle_.get(), list.get(), group.get(),
                                                    Milliseconds(timeout)));
 }

@@ -9,7 +9,7 @@
 namespace lockstep::kafka {
 namespace {
 
-using Kind = wire::MarkerAnswer::Kind;
+using MarkerKind = wire::MarkerAnswer::Kind;
 
 /// The questions of one call. Touched on the wire client's thread only.
 struct MarkerQuestions {
@@ -62,10 +62,10 @@ Result<std::vector<txn::MarkerFound>> MarkersFound(const MarkerAnswers& answers)
     found.push_back(txn::MarkerFound::kNone);
     if (!answer.ok()) {
       error = &answer.error();
-    } else if (answer->kind == Kind::kCommit || answer->kind == Kind::kAbort) {
+    } else if (answer->kind == MarkerKind::kCommit || answer->kind == MarkerKind::kAbort) {
       any = true;
-      found.back() =
-          answer->kind == Kind::kCommit ? txn::MarkerFound::kCommit : txn::MarkerFound::kAbort;
+      found.back() = answer->kind == MarkerKind::kCommit ? txn::MarkerFound::kCommit
+                                                         : txn::MarkerFound::kAbort;
     }
   }
   if (error != nullptr && !any) return *error;
@@ -82,7 +82,7 @@ Result<std::vector<txn::TopicPartition>> MarkersMissing(const std::vector<txn::E
       not_asked = Error{error.code, error.effect,
                         "whether a COMMIT marker stands on " + ToString(evidence[i].partition) +
                             " could not be asked: " + error.message};
-    } else if (answers[i]->kind != Kind::kCommit) {
+    } else if (answers[i]->kind != MarkerKind::kCommit) {
       missing.push_back(evidence[i].partition);
     }
   }

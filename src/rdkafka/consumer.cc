@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "lockstep/rdkafka.h"
+#include "rdkafka/c_values.h"
 #include "rdkafka/failure.h"
 
 namespace lockstep::rdkafka {
@@ -13,13 +14,6 @@ using client::Effect;
 using client::Error;
 using client::Result;
 using client::Status;
-
-struct ListDeleter {
-  void operator()(rd_kafka_topic_partition_list_t* list) const {
-    rd_kafka_topic_partition_list_destroy(list);
-  }
-};
-using ListPtr = std::unique_ptr<rd_kafka_topic_partition_list_t, ListDeleter>;
 
 using Place = std::pair<std::string, std::int32_t>;
 Place PlaceOf(const rd_kafka_message_t& message) {
@@ -50,10 +44,7 @@ client::ConsumerGroup Parse(std::string_view text) {
 }
 
 client::ConsumerGroup MembershipOf(rd_kafka_t* consumer) {
-  const std::unique_ptr<rd_kafka_consumer_group_metadata_t,
-                        decltype(&rd_kafka_consumer_group_metadata_destroy)>
-      metadata(rd_kafka_consumer_group_metadata(consumer),
-               rd_kafka_consumer_group_metadata_destroy);
+  const GroupPtr metadata(rd_kafka_consumer_group_metadata(consumer));
   if (metadata == nullptr) return {};
   void* buffer = nullptr;
   std::size_t size = 0;

@@ -1,8 +1,8 @@
 #include "rdkafka/instance.h"
 
-#include <array>
-#include <cstdlib>
-#include <tuple>
+#include <optional>
+
+#include "rdkafka/c_values.h"
 
 namespace lockstep::rdkafka {
 namespace {
@@ -16,95 +16,23 @@ using client::Status;
 // The broker has ended the transaction already: one round trip, and its coordinator may be moving.
 constexpr std::chrono::seconds kOwnEnd(10);
 
-struct HeadersDeleter {
-  void operator()(rd_kafka_headers_t* headers) const { rd_kafka_headers_destroy(headers); }
-};
-using HeadersPtr = std::unique_ptr<rd_kafka_headers_t, HeadersDeleter>;
-
-HeadersPtr HeadersOf(const client::Record& record) {
-  if (record.headers.empty()) return nullptr;
-  HeadersPtr headers(rd_kafka_headers_new(record.headers.size()));
-  for (const client::Header& header : record.headers) {
-    rd_kafka_header_add(headers.get(), header.key.data(), static_cast<ssize_t>(header.key.size()),
-                        header.value ? header.value->data() : nullptr,
-                        header.value ? static_cast<ssize_t>(header.value->size()) : 0);
-  }
-  return headers;
-}
-
-/// Null where it went well.
-rd_kafka_error_t* Enqueue(rd_kafka_t* handle, rd_kafka_topic_t* topic, const client::Record& record,
-                          void* opaque) {
-  HeadersPtr headers = HeadersOf(record);
-  // Null and empty differ, and librdkafka tells them apart by the pointer.
-  const auto bytes = [](const std::optional<std::string>& text) {
-    return std::pair<void*, std::size_t>(text ? const_cast<char*>(text->data()) : nullptr,
-                                         text ? text->size() : 0);
-  };
-  std::array<rd_kafka_vu_t, 8> args{};
-  std::size_t count = 0;
-  const auto add = [&](rd_kafka_vtype_t type) -> auto& {
-    args[count].vtype = type;
-    return args[count++].u;
-  };
-  add(RD_KAFKA_VTYPE_RKT).rkt = topic;
-  add(RD_KAFKA_VTYPE_PARTITION).i32 = record.partition.value_or(RD_KAFKA_PARTITION_UA);
-  add(RD_KAFKA_VTYPE_MSGFLAGS).i = RD_KAFKA_MSG_F_COPY;
-  auto& key = add(RD_KAFKA_VTYPE_KEY).mem;
-  std::tie(key.ptr, key.size) = bytes(record.key);
-  auto& value = add(RD_KAFKA_VTYPE_VALUE).mem;
-  std::tie(value.ptr, value.size) = bytes(record.value);
-  add(RD_KAFKA_VTYPE_OPAQUE).ptr = opaque;
-  if (record.timestamp) {
-    add(RD_KAFKA_VTYPE_TIMESTAMP).i64 =
-        std::chrono::duration_cast<std::chrono::milliseconds>(record.timestamp->time_since_epoch())
-            .count();
-  }
-  if (headers != nullptr) add(RD_KAFKA_VTYPE_HEADERS).headers = headers.get();
-  rd_kafka_error_t* error = rd_kafka_produceva(handle, args.data(), count);
-  if (error == nullptr) headers.release();  // The message has them.
-  return error;
-}
-
-struct ListDeleter {
-  void operator()(rd_kafka_topic_partition_list_t* list) const {
-    rd_kafka_topic_partition_list_destroy(list);
-  }
-};
-using ListPtr = std::unique_ptr<rd_kafka_topic_partition_list_t, ListDeleter>;
-
 ListPtr ListOf(const std::vector<client::Offset>& offsets) {
   ListPtr list(rd_kafka_topic_partition_list_new(static_cast<int>(offsets.size())));
   for (const client::Offset& offset : offsets) {
-    auto* added =
-        rd_kafka_topic_partition_list_add(list.get(), offset.topic.c_str(), offset.partition);
-    added->offset = offset.offset;
-#if RD_KAFKA_VERSION >= 0x020100ff
-    if (offset.leader_epoch) {
-      rd_kafka_topic_partition_set_leader_epoch(added, *offset.leader_epoch);
-    }
-#endif
-    if (offset.metadata.empty()) continue;
-    added->metadata = std::malloc(offset.metadata.size());  // The list frees it.
-    if (added->metadata == nullptr) std::abort();
-    offset.metadata.copy(static_cast<char*>(added->metadata), offset.metadata.size());
-    added->metadata_size = offset.metadata.size();
+    AddOffset(*list, offset.topic, offset.partition, offset.offset,
+              offset.leader_epoch.value_or(-1), offset.metadata);
   }
   return list;
 }
 
-struct GroupDeleter {
-  void operator()(rd_kafka_consumer_group_metadata_t* group) const {
-    rd_kafka_consumer_group_metadata_destroy(group);
-  }
-};
-using GroupPtr = std::unique_ptr<rd_kafka_consumer_group_metadata_t, GroupDeleter>;
-
 GroupPtr GroupOf(const client::ConsumerGroup& group) {
-  if (group.standalone) return GroupPtr(rd_kafka_consumer_group_metadata_new(group.id.c_str()));
-  return GroupPtr(rd_kafka_consumer_group_metadata_new_with_genid(
-      group.id.c_str(), group.generation, group.member_id.c_str(),
-      group.instance_id ? group.instance_id->c_str() : nullptr));
+  if (group.standalone) return StandaloneGroup(group.id);
+  return MemberOfGroup(group.id, group.generation, group.member_id, group.instance_id);
+}
+
+std::optional<std::int64_t> MillisecondsOf(const std::optional<client::WallTime>& time) {
+  if (!time) return std::nullopt;
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time->time_since_epoch()).count();
 }
 
 }  // namespace
@@ -191,7 +119,8 @@ Status Instance::Produce(const client::Record& record, const Deadline& deadline)
   const auto topic = Warm(record.topic, deadline);
   if (!topic) return topic.error();
   for (;;) {
-    rd_kafka_error_t* error = Enqueue(handle_, *topic, record, this);
+    rd_kafka_error_t* error =
+        Enqueue(handle_, *topic, record, MillisecondsOf(record.timestamp), this);
     if (error == nullptr) break;
     if (rd_kafka_error_code(error) != RD_KAFKA_RESP_ERR__QUEUE_FULL || deadline.passed()) {
       return Failed(Called("a record for " + record.topic), error);
