@@ -90,7 +90,8 @@ bool RealBroker::WaitFor(const std::function<bool()>& condition) {
 }
 
 TxnBroker::LiveGroup RealBroker::JoinGroup(const std::string& group) {
-  consumers_.push_back(std::make_unique<LiveConsumer>(cluster_.bootstrap(), group, "free"));
+  consumers_.push_back(
+      std::make_unique<lockstep::testing::GroupConsumer>(cluster_.bootstrap(), group, "free"));
   return {consumers_.back()->member_id(), 1};
 }
 
@@ -260,7 +261,8 @@ KafkaError RealBroker::WriteTxnMarkers(Producer producer, bool commit,
 
 std::int64_t RealBroker::CommittedOffset(const std::string& group,
                                          const txn::TopicPartition& partition) {
-  return FetchCommittedOffset(cluster_.bootstrap(), group, partition);
+  return lockstep::testing::CommittedOffset(cluster_.bootstrap(), group, partition,
+                                            lockstep::testing::Pending::kIgnored);
 }
 
 txn::TopicPartition RealBroker::OffsetsPartition(const std::string& group) {

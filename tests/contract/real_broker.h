@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "clusters.h"
-#include "live_consumer.h"
+#include "group_consumer.h"
 #include "txn_broker.h"
 #include "wire/raw_client.h"
 
@@ -58,7 +58,7 @@ class RealBroker final : public TxnBroker {
   lockstep::testing::KafkaCluster cluster_;
   std::unique_ptr<lockstep::testing::RawClient> coordinator_;  // Node 1.
   std::unique_ptr<lockstep::testing::RawClient> other_;        // Node 2.
-  std::vector<std::unique_ptr<LiveConsumer>> consumers_;
+  std::vector<std::unique_ptr<lockstep::testing::GroupConsumer>> consumers_;
 };
 
 }  // namespace lockstep::contract

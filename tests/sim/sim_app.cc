@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "sim_caller.h"
 #include "world.h"
 
 namespace lockstep::sim {
@@ -24,7 +25,6 @@ using txn::GlobalTxnState;
 
 constexpr milliseconds kRequestTimeout{1'000};
 constexpr milliseconds kRetry{20};
-constexpr seconds kPatience{5};
 
 SimBroker& SomeBroker(World& world) {
   const auto at = static_cast<std::ptrdiff_t>(world.random().Below(world.brokers().size()));
@@ -34,41 +34,26 @@ SimBroker& SomeBroker(World& world) {
 }  // namespace
 
 /// One process of the application: one producer after the other.
-class SimApp::Instance {
+class SimApp::Instance : private SimCaller {
  public:
-  explicit Instance(SimApp& app) : app_(app) {}
+  explicit Instance(SimApp& app) : SimCaller(app.world_), app_(app) {}
 
   void Start() { Register(); }
   void Die() { life_.reset(); }
   bool done() const { return life_ == nullptr || done_; }
 
  private:
-  World& world() { return app_.world_; }
-  Random& random() { return app_.world_.random(); }
+  Random& random() { return world_.random(); }
   SimBroker& broker() { return app_.broker_; }
-  Defect defect() { return app_.world_.options().defect; }
+  Defect defect() { return world_.options().defect; }
   bool tv2() const { return protocol_ == txn::EndTxnProtocol::kTv2; }
 
-  void After(Duration delay, std::function<void()> next) {
-    world().scheduler().After(delay, life_, std::move(next));
-  }
-
-  /// Calls lockstepd; `again` if it is away, or does not answer.
-  void Call(const std::function<void(Coordinator&)>& call, const std::function<void()>& again) {
-    const std::uint64_t attempt = ++attempt_;
-    if (Coordinator* coordinator = world().coordinator()) call(*coordinator);
-    After(kPatience + random().Between(Duration{}, Duration(seconds(15))), [this, attempt, again] {
-      if (attempt == attempt_) again();
-    });
-  }
   /// Wraps what an answer leads to: it arrives, if it is still waited for.
   template <typename Answer>
   std::function<void(const Answer&)> Then(void (Instance::*next)(const Answer&)) {
     return [this, life = Life(life_), attempt = attempt_, next](const Answer& answer) {
-      if (life.expired() || attempt != attempt_) return;
-      ++attempt_;
-      After(random().Between(Duration{}, Duration(milliseconds(5))),
-            [this, next, answer] { (this->*next)(answer); });
+      if (life.expired()) return;
+      SimCaller::Then(attempt, [this, next, answer] { (this->*next)(answer); });
     };
   }
   /// One request to the broker, sent once.
@@ -82,7 +67,7 @@ class SimApp::Instance {
   // ---- A producer
 
   void Register() {
-    incarnation_ = world().incarnation();
+    incarnation_ = world_.incarnation();
     Call(
         [&](Coordinator& coordinator) {
           coordinator.RegisterProducer(broker().name(), TransactionalId(app_.id_), app_.protocol_,
@@ -102,10 +87,10 @@ class SimApp::Instance {
 
   void Initialise() {
     const auto timeout = static_cast<std::int32_t>(
-        std::chrono::duration_cast<milliseconds>(world().options().txn_timeout).count());
+        std::chrono::duration_cast<milliseconds>(world_.options().txn_timeout).count());
     broker().Call<ProducerAnswer>(
         SimBroker::Sender::kReliable, "InitProducerId(" + app_.id_ + ")", life_, kRequestTimeout,
-        [id = app_.id_, timeout, &broker = broker(), &oracle = world().oracle()](FakeKafka& kafka) {
+        [id = app_.id_, timeout, &broker = broker(), &oracle = world_.oracle()](FakeKafka& kafka) {
           oracle.OnInitProducerId(broker, id);
           return kafka.InitProducerId(id, timeout);
         },
@@ -137,7 +122,7 @@ class SimApp::Instance {
         [&](Coordinator& coordinator) {
           coordinator.Begin(timeout, app_.id_,
                             [then = Then(&Instance::OnBegun),
-                             &oracle = world().oracle()](const Result<TxnView>& view) {
+                             &oracle = world_.oracle()](const Result<TxnView>& view) {
                               if (view.ok()) oracle.OnBegan(view->id);
                               then(view);
                             });
@@ -153,18 +138,18 @@ class SimApp::Instance {
 
   /// Some transactions have a branch of ours beside.
   void AddManagedWork() {
-    const auto& brokers = world().brokers();
+    const auto& brokers = world_.brokers();
     const ClusterName other = brokers.begin()->first == broker().name()
                                   ? std::prev(brokers.end())->first
                                   : brokers.begin()->first;
-    Coordinator* coordinator = world().coordinator();
+    Coordinator* coordinator = world_.coordinator();
     if (coordinator == nullptr || random().Chance(0.5)) return Enlist();
     txn::BranchWork work;
     std::vector<std::string> tags{NewTag(other)};
     work.records.push_back({.topic = "t", .partition = random().Between(0, 2), .value = tags[0]});
     coordinator->AddWork(
         txn_.id, other, work, 0, std::nullopt,
-        [id = txn_.id, other, tags, &oracle = world().oracle()](const Status& status) {
+        [id = txn_.id, other, tags, &oracle = world_.oracle()](const Status& status) {
           if (status.ok()) oracle.OnAdded(id, other, 0, tags);
         });
     Enlist();
@@ -291,7 +276,7 @@ class SimApp::Instance {
       tags.insert(tags.end(), values.begin(), values.end());
     }
     if (!txn_.group_tag.empty()) tags.push_back(txn_.group_tag);
-    world().oracle().OnWritten(txn_.id, broker().name(), tags);
+    world_.oracle().OnWritten(txn_.id, broker().name(), tags);
     txn_.work.read_only = tags.empty();
     const int choice = random().Between(0, 99);
     if (choice < 8) {
@@ -329,7 +314,7 @@ class SimApp::Instance {
 
   coordinator::Callback<Result<TxnView>> Answer() {
     return [id = txn_.id, then = Then(&Instance::OnAnswer),
-            &oracle = world().oracle()](const Result<TxnView>& view) {
+            &oracle = world_.oracle()](const Result<TxnView>& view) {
       oracle.OnAnswer(id, view);
       then(view);
     };
@@ -375,7 +360,7 @@ class SimApp::Instance {
   }
 
   void EndedOwn() {
-    const bool restarted = world().incarnation() != incarnation_;
+    const bool restarted = world_.incarnation() != incarnation_;
     if (std::exchange(producer_spoiled_, false) || restarted) return Register();
     NextTxn();
   }
@@ -388,9 +373,7 @@ class SimApp::Instance {
   };
 
   SimApp& app_;
-  std::shared_ptr<const int> life_ = std::make_shared<const int>(0);
   bool done_ = false;
-  std::uint64_t attempt_ = 0;  // Counts calls: an answer to an older one is too late.
   std::string registration_;
   std::uint64_t incarnation_ = 0;  // Of lockstepd, when it registered.
   txn::EndTxnProtocol protocol_ = txn::EndTxnProtocol::kTv1;

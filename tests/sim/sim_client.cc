@@ -15,8 +15,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using txn::GlobalTxnState;
 
-constexpr seconds kPatience{5};
-
 }  // namespace
 
 void SimClient::Start() {
@@ -28,27 +26,6 @@ void SimClient::StartLast() {
   must_commit_ = true;
   txns_left_ = 5;  // A lane that is found to be fenced costs one transaction.
   NextTxn();
-}
-
-void SimClient::After(Duration delay, const std::function<void()>& next) {
-  world_.scheduler().After(delay, life_, next);
-}
-
-void SimClient::Call(const std::function<void(Coordinator&)>& call,
-                     const std::function<void()>& again) {
-  const std::uint64_t attempt = ++attempt_;
-  if (Coordinator* coordinator = world_.coordinator()) call(*coordinator);
-  // Longer than the coordinator needs to decide, and than it takes to come back.
-  After(kPatience + world_.random().Between(Duration{}, Duration(seconds(15))),
-        [this, attempt, again] {
-          if (attempt == attempt_) again();
-        });
-}
-
-void SimClient::Then(std::uint64_t attempt, const std::function<void()>& next) {
-  if (attempt != attempt_) return;
-  ++attempt_;
-  After(world_.random().Between(Duration{}, Duration(milliseconds(5))), next);
 }
 
 void SimClient::NextTxn() {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "coordinator/coordinator.h"
-#include "scheduler.h"
+#include "sim_caller.h"
 
 namespace lockstep::sim {
 
@@ -16,9 +16,9 @@ class World;
 /// An application: begins transactions, adds work, commits, aborts, does both at once, repeats
 /// itself, or is never heard of again; or has whole transactions done under a key (sim_execute.cc).
 /// It asks until it knows the outcome.
-class SimClient {
+class SimClient : private SimCaller {
  public:
-  SimClient(World& world, int number) : world_(world), number_(number) {}
+  SimClient(World& world, int number) : SimCaller(world), number_(number) {}
   SimClient(const SimClient&) = delete;
   SimClient& operator=(const SimClient&) = delete;
 
@@ -57,21 +57,12 @@ class SimClient {
                            std::vector<std::string>& tags);
   std::string NewTag(const std::string& whose, const ClusterName& cluster,
                      std::vector<std::string>& tags);
-  /// Calls the coordinator, and `again` if there is none, or no answer comes.
-  void Call(const std::function<void(coordinator::Coordinator&)>& call,
-            const std::function<void()>& again);
-  /// The answer of the current call arrives here, if it is still waited for.
-  void Then(std::uint64_t attempt, const std::function<void()>& next);
-  void After(Duration delay, const std::function<void()>& next);
 
-  World& world_;
   const int number_;
-  std::shared_ptr<const int> life_ = std::make_shared<const int>(0);
   bool stopped_ = false;
   bool done_ = false;
   bool must_commit_ = false;
   int txns_left_ = 0;
-  std::uint64_t attempt_ = 0;  // Counts calls: an answer to an older one is too late.
   GlobalTxnId id_;
   std::uint64_t next_sequence_ = 0;
   std::vector<ClusterName> branches_;  // Clusters of the calls still to make.

@@ -77,6 +77,11 @@ class EnlistTest : public ::testing::Test {
     producer.Flush();
   }
 
+  void EnlistAndWrite(const std::vector<OwnProducer*>& producers, const std::string& txn,
+                      const std::string& text) {
+    for (OwnProducer* producer : producers) EnlistAndWrite(*producer, txn, text);
+  }
+
   grpc::Status TryCommit(const std::string& txn, const std::vector<OwnProducer*>& producers,
                          v1::CommitResponse* response) {
     v1::CommitRequest request;
@@ -145,8 +150,7 @@ class EnlistTest : public ::testing::Test {
   /// A transaction over both, from start to end, that the next ones need not care about.
   void ExpectOneCommits(OwnProducer& a, OwnProducer& b, const std::string& text) {
     const std::string txn = Begin();
-    EnlistAndWrite(a, txn, text);
-    EnlistAndWrite(b, txn, text);
+    EnlistAndWrite({&a, &b}, txn, text);
     const v1::CommitResponse response = Commit(txn, {&a, &b});
     EXPECT_EQ(response.outcome(), v1::OUTCOME_COMMITTED) << response.DebugString();
     EXPECT_EQ(a.CommitOwn(), "");
@@ -183,8 +187,7 @@ TEST_F(EnlistTest, AnAbortedOneIsOnNeitherAndTheNextCommits) {
   OwnProducer& a = Started("a");
   OwnProducer& b = Started("b");
   const std::string txn = Begin();
-  EnlistAndWrite(a, txn, "aborted");
-  EnlistAndWrite(b, txn, "aborted");
+  EnlistAndWrite({&a, &b}, txn, "aborted");
   const v1::AbortResponse response = Abort(txn);
   EXPECT_EQ(response.outcome(), v1::OUTCOME_ABORTED);
   for (const auto& branch : response.branches()) EXPECT_FALSE(branch.enlisted().reinit_required());
@@ -240,8 +243,7 @@ TEST_F(EnlistTest, OtherPartitionsThanTheClientSaysAbort) {
   OwnProducer& b = Started("b");
   for (const bool more : {true, false}) {
     const std::string txn = Begin();
-    EnlistAndWrite(a, txn, "aborted");
-    EnlistAndWrite(b, txn, "aborted");
+    EnlistAndWrite({&a, &b}, txn, "aborted");
     v1::CommitRequest request;
     request.set_txn_id(txn);
     *request.add_enlisted() = a.work();
@@ -292,8 +294,7 @@ TEST_F(EnlistTest, AZombiesCommitDoesNotCommitItsRegisteredSuccessor) {
   OwnProducer& b = Started("b");
   OwnProducer& first = Started("a");
   const std::string old = Begin();
-  EnlistAndWrite(first, old, "zombie");
-  EnlistAndWrite(b, old, "zombie");
+  EnlistAndWrite({&first, &b}, old, "zombie");
   OwnProducer& second = Started("a");
   const std::string txn = Begin();
   EnlistAndWrite(second, txn, "half");
@@ -311,8 +312,7 @@ TEST_F(EnlistTest, AZombiesCommitDoesNotCommitASuccessorThatNobodyRegistered) {
   OwnProducer& b = Started("b");
   OwnProducer& first = Started("a");
   const std::string old = Begin();
-  EnlistAndWrite(first, old, "zombie");
-  EnlistAndWrite(b, old, "zombie");
+  EnlistAndWrite({&first, &b}, old, "zombie");
   OwnProducer& second = Make("a");
   second.Init();
   second.Begin();
@@ -338,8 +338,7 @@ TEST_F(EnlistTest, TooNearToKafkasTimeoutIsAborted) {
   a.Start(daemon_.coordinator());
   OwnProducer& b = Started("b");
   const std::string txn = Begin();
-  EnlistAndWrite(a, txn, "late");
-  EnlistAndWrite(b, txn, "late");
+  EnlistAndWrite({&a, &b}, txn, "late");
   const v1::CommitResponse response = Commit(txn, {&a, &b});
   EXPECT_EQ(response.outcome(), v1::OUTCOME_ABORTED);
   EXPECT_EQ(response.abort().reason(), v1::ABORT_REASON_DEADLINE_TOO_CLOSE);
@@ -354,8 +353,7 @@ TEST_F(EnlistTest, WhatTheBrokerTimedOutIsAborted) {
   a.Start(daemon_.coordinator());
   OwnProducer& b = Started("b");
   const std::string txn = Begin();
-  EnlistAndWrite(b, txn, "late");
-  EnlistAndWrite(a, txn, "late");
+  EnlistAndWrite({&b, &a}, txn, "late");
   AwaitState(a, "a", txn::KafkaTxnState::kCompleteAbort);
   const v1::CommitResponse response = Commit(txn, {&a, &b});
   EXPECT_EQ(response.outcome(), v1::OUTCOME_ABORTED);
@@ -376,8 +374,7 @@ TEST_F(EnlistTest, WhatIsEnlistedAndNotDecidedIsAbortedAtTheNextStart) {
   OwnProducer& a = Started("a");
   OwnProducer& b = Started("b");
   const std::string txn = Begin();
-  EnlistAndWrite(a, txn, "lost");
-  EnlistAndWrite(b, txn, "lost");
+  EnlistAndWrite({&a, &b}, txn, "lost");
   AwaitEnlistmentsWritten(txn);
   daemon_.Kill();
   const auto start = std::chrono::steady_clock::now();
@@ -406,8 +403,7 @@ TEST_P(EnlistCrashTest, BothAgreeAndTheProducersGoOnOnceRegisteredAnew) {
   OwnProducer& a = Started("a");
   OwnProducer& b = Started("b");
   const std::string txn = Begin();
-  EnlistAndWrite(a, txn, "crash");
-  EnlistAndWrite(b, txn, "crash");
+  EnlistAndWrite({&a, &b}, txn, "crash");
   v1::CommitResponse response;
   EXPECT_FALSE(TryCommit(txn, {&a, &b}, &response).ok());
   ASSERT_TRUE(daemon_.AwaitEnd(20s).has_value()) << in_commit << " was not reached";
@@ -458,8 +454,7 @@ TEST_F(EnlistTest, ARegistrationWaitsForWhatIsDecided) {
     OwnProducer& a = Started("a");
     OwnProducer& b = Started("b");
     txn = Begin();
-    EnlistAndWrite(a, txn, "decided");
-    EnlistAndWrite(b, txn, "decided");
+    EnlistAndWrite({&a, &b}, txn, "decided");
     v1::CommitResponse response;
     EXPECT_FALSE(TryCommit(txn, {&a, &b}, &response).ok());
     ASSERT_TRUE(daemon_.AwaitEnd(20s).has_value());

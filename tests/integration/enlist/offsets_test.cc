@@ -13,9 +13,9 @@
 #include <future>
 
 #include "clusters.h"
+#include "group_consumer.h"
 #include "kafka_reader.h"
 #include "lockstepd.h"
-#include "own_consumer.h"
 #include "own_producer.h"
 #include "wire/client.h"
 
@@ -24,10 +24,10 @@ namespace {
 
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
 using testing::CommittedOffset;
+using testing::GroupConsumer;
 using ::testing::HasSubstr;
 using testing::Lockstepd;
 using ::testing::Not;
-using testing::OwnConsumer;
 using testing::OwnProducer;
 using Values = std::vector<std::string>;
 
@@ -116,9 +116,9 @@ class OffsetsTest : public ::testing::Test {
   }
 
   /// Another member joins the group of `first`; returns once `first` is in the next generation.
-  std::unique_ptr<OwnConsumer> Join(OwnConsumer& first) {
+  std::unique_ptr<GroupConsumer> Join(GroupConsumer& first) {
     auto joining = std::async(std::launch::async, [&] {
-      return std::make_unique<OwnConsumer>(Bootstrap("a"), name_, "in");
+      return std::make_unique<GroupConsumer>(Bootstrap("a"), name_, "in");
     });
     while (joining.wait_for(0s) != std::future_status::ready) first.Poll();
     return joining.get();
@@ -145,13 +145,13 @@ Lockstepd* OffsetsTest::daemon_ = nullptr;
 // ---- Classic groups -----------------------------------------------------------------------------
 
 TEST_F(OffsetsTest, AMembersOffsetsCommitWithTheRecords) {
-  const OwnConsumer consumer(Bootstrap("a"), name_, "in");
+  const GroupConsumer consumer(Bootstrap("a"), name_, "in");
   ExpectCommitted(Run({.id = consumer.member_id()}, 5), 5);
   ExpectCommitted(Run({.id = consumer.member_id()}, 7), 7);
 }
 
 TEST_F(OffsetsTest, AStaleGenerationIsFenced) {
-  OwnConsumer consumer(Bootstrap("a"), name_, "in");
+  GroupConsumer consumer(Bootstrap("a"), name_, "in");
   const Member member{.id = consumer.member_id()};
   ExpectCommitted(Run(member, 5), 5);
   const auto second = Join(consumer);
@@ -160,23 +160,23 @@ TEST_F(OffsetsTest, AStaleGenerationIsFenced) {
 }
 
 TEST_F(OffsetsTest, ARebalanceBeforeCommitFences) {
-  OwnConsumer consumer(Bootstrap("a"), name_, "in");
+  GroupConsumer consumer(Bootstrap("a"), name_, "in");
   const Member member{.id = consumer.member_id()};
-  std::unique_ptr<OwnConsumer> second;
+  std::unique_ptr<GroupConsumer> second;
   ExpectFenced(Run(member, 5, "a", [&] { second = Join(consumer); }), 5, -1);
 }
 
 TEST_F(OffsetsTest, AStaticMemberIsFencedByItsSuccessor) {
-  const OwnConsumer consumer(Bootstrap("a"), name_, "in", "static-1");
+  const GroupConsumer consumer(Bootstrap("a"), name_, "in", "static-1");
   const Member member{.id = consumer.member_id(), .instance = "static-1"};
   ExpectCommitted(Run(member, 5), 5);
-  const OwnConsumer successor(Bootstrap("a"), name_, "in", "static-1");
+  const GroupConsumer successor(Bootstrap("a"), name_, "in", "static-1");
   ExpectFenced(Run(member, 9), 9, 5);
   ExpectCommitted(Run({.id = successor.member_id(), .instance = "static-1"}, 7), 7);
 }
 
 TEST_F(OffsetsTest, AGroupOfTheOtherClusterIsToldWhereItLives) {
-  const OwnConsumer consumer(Bootstrap("b"), name_, "in");
+  const GroupConsumer consumer(Bootstrap("b"), name_, "in");
   const v1::CommitResponse response = Run({.id = consumer.member_id()}, 5);
   ExpectFenced(response, 5, -1);
   EXPECT_THAT(response.abort().message(), HasSubstr("group '" + name_ + "' lives on cluster 'b'"));
@@ -280,7 +280,7 @@ class OwnOffsetsTest : public OffsetsTest {
 };
 
 TEST_F(OwnOffsetsTest, OffsetsOfTheOneAndRecordsOfTheOtherCommitTogether) {
-  OwnConsumer consumer(Bootstrap("a"), name_, "in");
+  GroupConsumer consumer(Bootstrap("a"), name_, "in");
   std::string txn = Begin(5);
   ASSERT_EQ(offsets_.SendOffsets({"in", 0}, 5, consumer.metadata().get(), name_), "");
   ExpectCommitted(CommitAll(txn), 5);

@@ -1,59 +1,13 @@
 #include <gtest/gtest.h>
 
-#include <sstream>
 #include <thread>
 
-#include "base/failpoint.h"
-#include "faulty_fs.h"
-#include "log/dump.h"
-#include "log_test_support.h"
+#include "decision_log_fixture.h"
 
 namespace lockstep::log {
 namespace {
 
-using testing::FaultyFs;
 using txn::ParticipantOutcome;
-using Op = FaultyFs::Op;
-
-constexpr std::string_view kWal = ".log";
-constexpr auto kNever = std::chrono::hours(1);
-
-class DecisionLogTest : public ::testing::Test {
- protected:
-  DecisionLogTest() : fs_(std::make_shared<FaultyFs>(dir_.path(), 1)) {
-    options_.path = dir_.data();
-    options_.clock = &clock_;
-    options_.file_system = fs_;
-  }
-  ~DecisionLogTest() override { DisarmFailpoints(); }
-
-  void Open() { log_ = MustOpen(options_); }
-  void Reopen() {
-    log_.reset();
-    Open();
-  }
-  /// The power goes, and comes back; nothing that was not synced is left.
-  void Crash() {
-    fs_->Kill();
-    log_.reset();
-    fs_->Restart(FaultyFs::Left::kOnlySynced);
-  }
-  int WalSyncs() const { return fs_->Count(Op::kSync, kWal); }
-
-  static std::vector<std::uint64_t> BatchesOf(const std::vector<txn::Decision>& decisions) {
-    std::vector<std::uint64_t> batches;
-    for (const auto& decision : decisions) batches.push_back(decision.batch.get());
-    return batches;
-  }
-
-  TempDir dir_;
-  FakeClock clock_;
-  std::shared_ptr<FaultyFs> fs_;
-  OpenOptions options_;
-  std::unique_ptr<RocksDecisionLog> log_;
-};
-
-using Batches = std::vector<std::uint64_t>;
 
 // ---- Opening, and what it finds
 // ------------------------------------------------------------------
@@ -325,84 +279,6 @@ TEST_F(DecisionLogTest, AnUrgentCompletionDoesNotWait) {
   Crash();
   Open();
   EXPECT_TRUE(log_->recovered().incomplete.empty());
-}
-
-// ---- Enlistments --------------------------------------------------------------------------------
-
-using Enlistments = std::vector<txn::Enlistment>;
-
-TEST_F(DecisionLogTest, AnEnlistmentIsFoundUntilItEnds) {
-  Open();
-  log_->StoreEnlistment(EnlistmentOf(1));
-  log_->StoreEnlistment(EnlistmentOf(2, "other"));
-  Reopen();
-  EXPECT_EQ(log_->recovered().enlisted, (Enlistments{EnlistmentOf(1), EnlistmentOf(2, "other")}));
-  log_->EndEnlistment(ClusterName("c0"), TransactionalId("app"));
-  log_->EndEnlistment(ClusterName("c1"), TransactionalId("other"));
-  Reopen();
-  EXPECT_EQ(log_->recovered().enlisted, (Enlistments{EnlistmentOf(2, "other")}));
-}
-
-TEST_F(DecisionLogTest, ALaterEnlistmentOfTheSameIdReplacesTheFirst) {
-  Open();
-  log_->StoreEnlistment(EnlistmentOf(1));
-  log_->StoreEnlistment(EnlistmentOf(2));
-  Reopen();
-  EXPECT_EQ(log_->recovered().enlisted, (Enlistments{EnlistmentOf(2)}));
-}
-
-TEST_F(DecisionLogTest, AnEnlistmentThatADecisionCoversIsVoidAndGone) {
-  Open();
-  log_->StoreEnlistment(EnlistmentOf(1));
-  log_->StoreEnlistment(EnlistmentOf(2, "other"));
-  ASSERT_TRUE(StoreNow(*log_, DecisionOf(1)).ok());
-  Reopen();
-  EXPECT_EQ(log_->recovered().enlisted, (Enlistments{EnlistmentOf(2, "other")}));
-  std::ostringstream dump;
-  ASSERT_TRUE(Dump(dir_.data(), dump).ok());
-  EXPECT_EQ(dump.str().find("transactional.id app"), std::string::npos) << dump.str();
-}
-
-TEST_F(DecisionLogTest, AnEnlistmentAsksForNoSyncAndOutlivesTheProcess) {
-  options_.lazy_sync_interval = std::chrono::milliseconds(1);
-  Open();
-  const int before = WalSyncs();
-  const int appends = fs_->Count(Op::kAppend, kWal);
-  log_->StoreEnlistment(EnlistmentOf(1));
-  while (fs_->Count(Op::kAppend, kWal) == appends) std::this_thread::yield();
-  EXPECT_EQ(WalSyncs(), before);
-  // The process is gone, the machine is not: what was written is in the kernel's hands.
-  std::ostringstream dump;
-  ASSERT_TRUE(Dump(dir_.data(), dump).ok());
-  EXPECT_NE(dump.str().find("enlisted in transaction txn-1"), std::string::npos) << dump.str();
-}
-
-TEST_F(DecisionLogTest, AnEnlistmentIsAsDurableAsWhatComesAfterIt) {
-  options_.lazy_sync_interval = kNever;
-  Open();
-  log_->StoreEnlistment(EnlistmentOf(9));
-  ASSERT_TRUE(StoreNow(*log_, DecisionOf(1)).ok());
-  log_->EndEnlistment(ClusterName("c0"), TransactionalId("app"));  // Lost.
-  Crash();
-  Open();
-  EXPECT_EQ(log_->recovered().enlisted, (Enlistments{EnlistmentOf(9)}));
-}
-
-TEST_F(DecisionLogTest, AFullQueueDropsAnEnlistmentAndNothingElse) {
-  options_.max_queued = 2;
-  Open();
-  Answers answers;
-  fs_->HoldSyncs(std::string(kWal));
-  log_->StoreDecision(DecisionOf(1), answers.Expect(1));
-  fs_->WaitUntilHeld();
-  log_->StoreDecision(DecisionOf(2), answers.Expect(2));
-  log_->StoreEnlistment(EnlistmentOf(8));
-  log_->StoreEnlistment(EnlistmentOf(9, "other"));
-  fs_->Release();
-  answers.Wait(2);
-  Reopen();
-  EXPECT_EQ(log_->recovered().incomplete.size(), 2u);
-  EXPECT_EQ(log_->recovered().enlisted, (Enlistments{EnlistmentOf(8)}));
 }
 
 TEST_F(DecisionLogTest, ClosingWritesWhatWaits) {

@@ -14,15 +14,15 @@ namespace lockstep::testing {
 
 /// A member of a classic consumer group (librdkafka). The first member of a new group is in
 /// generation 1; each that joins later raises it. Throws std::runtime_error where that fails.
-class OwnConsumer {
+class GroupConsumer {
  public:
   /// Returns once it has partitions. `instance`: a static member.
-  OwnConsumer(const std::string& bootstrap, const std::string& group, const std::string& topic,
-              const std::optional<std::string>& instance = {});
+  GroupConsumer(const std::string& bootstrap, const std::string& group, const std::string& topic,
+                const std::optional<std::string>& instance = {});
   /// It does not leave the group: its session runs out.
-  ~OwnConsumer();
-  OwnConsumer(const OwnConsumer&) = delete;
-  OwnConsumer& operator=(const OwnConsumer&) = delete;
+  ~GroupConsumer();
+  GroupConsumer(const GroupConsumer&) = delete;
+  GroupConsumer& operator=(const GroupConsumer&) = delete;
 
   /// Takes part in what the group does meanwhile, for a moment.
   void Poll();
@@ -34,8 +34,14 @@ class OwnConsumer {
   rd_kafka_t* consumer_ = nullptr;
 };
 
-/// The group's committed offset, -1 for none; pending transactions do not matter.
+/// What of offsets that a transaction has sent and not ended.
+enum class Pending {
+  kAwaited,  ///< Its end is.
+  kIgnored,
+};
+/// The group's committed offset, -1 for none.
 std::int64_t CommittedOffset(const std::string& bootstrap, const std::string& group,
-                             const txn::TopicPartition& partition);
+                             const txn::TopicPartition& partition,
+                             Pending pending = Pending::kAwaited);
 
 }  // namespace lockstep::testing
