@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -18,7 +17,6 @@ import lockstep
 
 CLIENT = Path(__file__).resolve().parents[2]
 ROOT = CLIENT.parents[1]
-Pytest = pytest.TempPathFactory
 
 
 def await_that(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
@@ -154,12 +152,3 @@ def lockstepd(clusters: Clusters, folder: Path) -> Iterator[Lockstepd]:
 def client(lockstepd: Lockstepd) -> Iterator[lockstep.Client]:
     with lockstep.Client(lockstepd.address) as one:
         yield one
-
-
-def exactly_once(*arguments: str) -> None:
-    command = [str(ROOT / "tests" / "clients" / "exactly_once"), *arguments]
-    assert subprocess.run(command, check=False).returncode == 0
-
-
-def example(name: str, log: Path, *arguments: str) -> Process:
-    return Process([sys.executable, str(CLIENT / "examples" / name), *arguments], log)

@@ -21,9 +21,7 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -32,9 +30,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 
 /** Real producers, of whichever kafka-clients is on the class path, on real clusters. */
 @Timeout(180)
-class EnlistedIT {
-  private static LocalStack stack;
-  private static LockstepClient client;
+class EnlistedIT extends OnClusters {
   private static int topics = 0;
 
   private String topic;
@@ -42,18 +38,6 @@ class EnlistedIT {
   private final List<EnlistedProducer<String, String>> producers = new ArrayList<>();
   private EnlistedProducer<String, String> a;
   private EnlistedProducer<String, String> b;
-
-  @BeforeAll
-  static void start() throws Exception {
-    stack = new LocalStack(System.getProperty("broker.version", "4.4.0"));
-    client = stack.connect();
-  }
-
-  @AfterAll
-  static void stop() throws Exception {
-    client.close();
-    stack.close();
-  }
 
   @BeforeEach
   void names() throws Exception {

@@ -11,29 +11,12 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
-import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** Records and offsets through the server, on real clusters. */
 @Timeout(120)
-class ManagedIT {
-  private static LocalStack stack;
-  private static LockstepClient client;
-
-  @BeforeAll
-  static void start() throws Exception {
-    stack = new LocalStack(System.getProperty("broker.version", "4.4.0"));
-    client = stack.connect();
-  }
-
-  @AfterAll
-  static void stop() throws Exception {
-    client.close();
-    stack.close();
-  }
-
+class ManagedIT extends OnClusters {
   @Test
   void bothClustersOrNone() throws Exception {
     String topic = stack.topic("both");

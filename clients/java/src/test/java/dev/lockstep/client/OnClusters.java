@@ -1,0 +1,22 @@
+package dev.lockstep.client;
+
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+
+/** Two real clusters and a lockstepd, for one class of tests after the other. */
+abstract class OnClusters {
+  static LocalStack stack;
+  static LockstepClient client;
+
+  @BeforeAll
+  static void start() throws Exception {
+    stack = new LocalStack(System.getProperty("broker.version", "4.4.0"));
+    client = stack.connect();
+  }
+
+  @AfterAll
+  static void stop() throws Exception {
+    client.close();
+    stack.close();
+  }
+}
