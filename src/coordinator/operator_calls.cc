@@ -39,8 +39,7 @@ void Coordinator::RepairMarkers(GlobalTxnId id, ClusterName cluster, Callback<St
         for (std::size_t i = 0; i < participants.size(); ++i) {
           if (participants[i].cluster == cluster) return runner->RepairMarkers(i, done);
         }
-        done(MakeError(Code::kNotFound,
-                       "the transaction has no branch on cluster '" + cluster.get() + "'"));
+        done(NoBranch(cluster));
       },
       done);
 }

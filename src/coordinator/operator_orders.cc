@@ -102,8 +102,7 @@ void Coordinator::ResolveOpen(const OpenTxn& txn, const ClusterName& cluster,
       done(found != open_.end() ? Result<TxnView>(ViewOf(found->second)) : ClosedView(id));
     });
   }
-  done(MakeError(Code::kFailedPrecondition,
-                 "the transaction has no branch on cluster '" + cluster.get() + "'"));
+  done(NoBranch(cluster));
 }
 
 void Coordinator::SetAdmission(bool admit, Callback<Result<std::size_t>> done) {

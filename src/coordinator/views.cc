@@ -4,15 +4,11 @@
 #include <string>
 #include <utility>
 
+#include "base/units.h"
 #include "coordinator/txn_id.h"
 
 namespace lockstep::coordinator {
 namespace {
-
-std::string Milliseconds(Duration duration) {
-  return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count()) +
-         " ms";
-}
 
 BranchView BranchOf(const txn::DecidedParticipant& participant) {
   BranchView branch{.cluster = participant.prepared.name.cluster,
@@ -181,10 +177,15 @@ Error NotActive(txn::GlobalTxnState state) {
                    "the transaction is " + std::string(Name(state)) + ", not ACTIVE");
 }
 
+Error NoBranch(const ClusterName& cluster) {
+  return MakeError(Code::kFailedPrecondition,
+                   "the transaction has no branch on cluster '" + cluster.get() + "'");
+}
+
 Error BadTimeout(Duration timeout, Duration longest) {
-  return MakeError(Code::kInvalidArgument, "timeout " + Milliseconds(timeout) +
-                                               " is not between 1 ms and " + Milliseconds(longest) +
-                                               " (limits.transaction_timeout)");
+  return MakeError(Code::kInvalidArgument,
+                   "timeout: must be between 1ms and " + FormatDuration(longest) +
+                       " (limits.transaction_timeout), not " + FormatDuration(timeout));
 }
 
 Error UnknownCluster(const ClusterName& name, const std::map<ClusterName, Cluster*>& clusters) {

@@ -30,6 +30,7 @@ Status CheckExpectedCluster(const Cluster& cluster, const KafkaClusterId& expect
                             const std::map<ClusterName, Cluster*>& clusters);
 
 Error NotActive(txn::GlobalTxnState state);
+Error NoBranch(const ClusterName& cluster);
 Error BadTimeout(Duration timeout, Duration longest);
 Error UnknownCluster(const ClusterName& name, const std::map<ClusterName, Cluster*>& clusters);
 Error MalformedId(const GlobalTxnId& id);

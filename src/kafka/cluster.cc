@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/units.h"
 #include "kafka/lane_id.h"
 #include "kafka/orphans.h"
 #include "kafka/participant.h"
@@ -24,11 +25,6 @@ wire::ClientOptions WireOptions(const ClusterConfig& config) {
   wire::ClientOptions options;
   options.bootstrap = config.bootstrap_servers;
   return options;
-}
-
-std::string Text(std::chrono::milliseconds time) {
-  return time.count() % 1000 == 0 ? std::to_string(time.count() / 1000) + " s"
-                                  : std::to_string(time.count()) + " ms";
 }
 
 }  // namespace
@@ -171,8 +167,8 @@ void KafkaCluster::OnTimeout(const Result<std::chrono::milliseconds>& maximum) {
   const auto limit = may_not_ask ? kLongestByDefault : *maximum;
   const auto wanted = config_.transaction_timeout.value_or(std::min(limit, kLongestByDefault));
   if (wanted > limit && !may_not_ask) {
-    return Refuse("transaction_timeout is " + Text(wanted) +
-                  ", but the brokers' transaction.max.timeout.ms is " + Text(limit) +
+    return Refuse("transaction_timeout is " + FormatDuration(wanted) +
+                  ", but the brokers' transaction.max.timeout.ms is " + FormatDuration(limit) +
                   ": lower the one or raise the other");
   }
   transaction_timeout_ = wanted;
@@ -239,7 +235,7 @@ void KafkaCluster::Serve() {
         },
         check_markers_});
     spdlog::info("cluster {}: transaction timeout {}", config_.name.get(),
-                 Text(transaction_timeout_));
+                 FormatDuration(transaction_timeout_));
   }
   pool_->Open(*env_);
   Again(ClusterState::kReady, {});

@@ -11,8 +11,8 @@
 #include <set>
 #include <sstream>
 
+#include "base/units.h"
 #include "server/config_schema.h"
-#include "server/units.h"
 
 namespace lockstep::server {
 namespace {

@@ -1,10 +1,9 @@
 #include "server/config_schema.h"
+#include "base/units.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
-
-#include "server/units.h"
 
 namespace lockstep::server {
 namespace {

@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "base/units.h"
+
 namespace lockstep::wire {
 namespace {
 
@@ -232,9 +234,8 @@ void Link::Drop(const Error& cause) {
 Error Link::Silent(const char* what) const {
   const Duration patience =
       state_ == State::kReady ? env_.options.request_timeout : env_.options.connect_timeout;
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(patience).count();
-  return MakeError(Code::kUnavailable, "broker " + ToString(endpoint_) + ": " + what + " " +
-                                           std::to_string(ms) + " ms");
+  return MakeError(Code::kUnavailable,
+                   "broker " + ToString(endpoint_) + ": " + what + " " + FormatDuration(patience));
 }
 
 }  // namespace lockstep::wire

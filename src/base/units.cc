@@ -1,11 +1,11 @@
-#include "server/units.h"
+#include "base/units.h"
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <limits>
 
-namespace lockstep::server {
+namespace lockstep {
 namespace {
 
 struct Unit {
@@ -69,9 +69,10 @@ Result<std::uint64_t> ParseSize(std::string_view text) {
 }
 
 std::string FormatDuration(Duration duration) {
+  if (duration < Duration::zero()) return "-" + FormatDuration(-duration);
   return Format(static_cast<std::uint64_t>(duration.count()), kDurationUnits);
 }
 
 std::string FormatSize(std::uint64_t bytes) { return Format(bytes, kSizeUnits); }
 
-}  // namespace lockstep::server
+}  // namespace lockstep

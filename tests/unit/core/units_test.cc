@@ -1,8 +1,8 @@
-#include "server/units.h"
+#include "base/units.h"
 
 #include <gtest/gtest.h>
 
-namespace lockstep::server {
+namespace lockstep {
 namespace {
 
 using std::chrono::hours;
@@ -46,6 +46,7 @@ TEST(Units, FormattedValuesParseToThemselves) {
     EXPECT_EQ(*ParseDuration(FormatDuration(duration)), duration);
   }
   EXPECT_EQ(FormatDuration(minutes(15)), "15m");
+  EXPECT_EQ(FormatDuration(-seconds(3)), "-3s");
   for (const std::uint64_t size :
        {std::uint64_t{0}, std::uint64_t{1000}, std::uint64_t{65536}, std::uint64_t{1} << 40}) {
     EXPECT_EQ(*ParseSize(FormatSize(size)), size);
@@ -54,4 +55,4 @@ TEST(Units, FormattedValuesParseToThemselves) {
 }
 
 }  // namespace
-}  // namespace lockstep::server
+}  // namespace lockstep
