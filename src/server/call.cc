@@ -2,6 +2,9 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <chrono>
+
 namespace lockstep::server {
 
 Call::Call(Api& api, const char* method, grpc::ServerUnaryReactor* reactor)
@@ -24,6 +27,20 @@ std::optional<Refused> CheckServing(const Api& api) {
       MakeError(Code::kResourceExhausted, "too many calls under way (limits.concurrent_calls is " +
                                               std::to_string(most) + ")"),
       {}};
+}
+
+std::optional<Duration> TimeLeft(const grpc::CallbackServerContext& context) {
+  const auto deadline = context.deadline();
+  if (deadline == std::chrono::system_clock::time_point::max()) return std::nullopt;
+  return std::max<Duration>(deadline - std::chrono::system_clock::now(), Duration::zero());
+}
+
+std::optional<Refused> CheckDeadline(const grpc::CallbackServerContext& context) {
+  if (TimeLeft(context)) return std::nullopt;
+  return Refused{MakeError(Code::kInvalidArgument,
+                           "deadline: is required of each call but WatchTxn, ExecuteStream and "
+                           "Backup; set one on the client's call (grpcurl: -max-time 10)"),
+                 {}};
 }
 
 grpc::Status Note(const char* method, const Error& error, std::optional<v1::Reason> reason) {

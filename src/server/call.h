@@ -61,17 +61,24 @@ struct Refused {
 /// None: a call whose slot is taken may be served now.
 std::optional<Refused> CheckServing(const Api& api);
 
+/// How long the client will wait from now; none: for ever.
+std::optional<Duration> TimeLeft(const grpc::CallbackServerContext& context);
+
+/// None: the call has a deadline. One without holds its place for as long as a cluster is down.
+std::optional<Refused> CheckDeadline(const grpc::CallbackServerContext& context);
+
 /// The status of an error, noted in the log.
 grpc::Status Note(const char* method, const Error& error, std::optional<v1::Reason> reason);
 
-/// Runs `start` for a call that may be served now. It validates, and either hands the call to
-/// callbacks or returns why not.
+/// Runs `start` for a call that has a deadline and may be served now. It validates, and either
+/// hands the call to callbacks or returns why not.
 template <typename Start>
 grpc::ServerUnaryReactor* Serve(Api& api, const char* method, grpc::CallbackServerContext* context,
                                 Start start) {
   auto* reactor = context->DefaultReactor();
   const auto call = std::make_shared<Call>(api, method, reactor);
   std::optional<Refused> refused = CheckServing(api);
+  if (!refused) refused = CheckDeadline(*context);
   if (!refused) refused = start(call);
   if (refused && call->Claim()) call->Finish(refused->error, refused->reason);
   return reactor;

@@ -24,12 +24,6 @@ std::optional<Duration> Patience(std::optional<Duration> time_left) {
   return std::max(*time_left - AnswerMargin(*time_left), Duration::zero());
 }
 
-std::optional<Duration> TimeLeft(const grpc::CallbackServerContext& context) {
-  const auto deadline = context.deadline();
-  if (deadline == std::chrono::system_clock::time_point::max()) return std::nullopt;
-  return std::max<Duration>(deadline - std::chrono::system_clock::now(), Duration::zero());
-}
-
 Refused OtherWork(const std::string& key) {
   return {MakeError(Code::kInvalidArgument,
                     "key: '" + key + "' stands for other work, or came with another key_time"),

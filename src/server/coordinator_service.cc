@@ -151,8 +151,7 @@ grpc::ServerUnaryReactor* CoordinatorService::GetTxn(grpc::CallbackServerContext
   });
 }
 
-// ---- A whole transaction in one call
-// -------------------------------------------------------------
+// ---- A whole transaction in one call ------------------------------------------------------------
 
 grpc::ServerUnaryReactor* CoordinatorService::Execute(grpc::CallbackServerContext* context,
                                                       const v1::ExecuteRequest* request,
@@ -184,8 +183,7 @@ CoordinatorService::ExecuteStream(grpc::CallbackServerContext* context) {
   return new server::ExecuteStream(api_, waits_, context);
 }
 
-// ---- What is there
-// -------------------------------------------------------------------------------
+// ---- What is there ------------------------------------------------------------------------------
 
 grpc::ServerUnaryReactor* CoordinatorService::ListTxns(grpc::CallbackServerContext* context,
                                                        const v1::ListTxnsRequest* request,
@@ -215,8 +213,8 @@ grpc::ServerWriteReactor<v1::WatchTxnResponse>* CoordinatorService::WatchTxn(
 }
 
 grpc::ServerReadReactor<v1::ProduceStreamRequest>* CoordinatorService::ProduceStream(
-    grpc::CallbackServerContext*, v1::ProduceStreamResponse* response) {
-  return new server::ProduceStream(api_, response);
+    grpc::CallbackServerContext* context, v1::ProduceStreamResponse* response) {
+  return new server::ProduceStream(api_, *context, response);
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::GetServerInfo(grpc::CallbackServerContext* context,
@@ -256,8 +254,7 @@ grpc::ServerUnaryReactor* CoordinatorService::ListClusters(grpc::CallbackServerC
   });
 }
 
-// ---- Transactions of the client's own producer
-// ---------------------------------------------------
+// ---- Transactions of the client's own producer --------------------------------------------------
 
 grpc::ServerUnaryReactor* CoordinatorService::RegisterProducer(
     grpc::CallbackServerContext* context, const v1::RegisterProducerRequest* request,

@@ -9,9 +9,12 @@ constexpr const char* kMethod = "ProduceStream";
 
 }  // namespace
 
-ProduceStream::ProduceStream(Api& api, v1::ProduceStreamResponse* response)
+ProduceStream::ProduceStream(Api& api, const grpc::CallbackServerContext& context,
+                             v1::ProduceStreamResponse* response)
     : api_(api), slot_(api), response_(response) {
-  if (const auto refused = CheckServing(api)) {
+  std::optional<Refused> refused = CheckServing(api);
+  if (!refused) refused = CheckDeadline(context);
+  if (refused) {
     Refuse(*refused);
   } else {
     StartRead(&message_);

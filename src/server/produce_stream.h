@@ -16,7 +16,8 @@ namespace lockstep::server {
 /// and an answer of the coordinator never overlap.
 class ProduceStream final : public grpc::ServerReadReactor<v1::ProduceStreamRequest> {
  public:
-  ProduceStream(Api& api, v1::ProduceStreamResponse* response);
+  ProduceStream(Api& api, const grpc::CallbackServerContext& context,
+                v1::ProduceStreamResponse* response);
 
   void OnReadDone(bool ok) override;
   void OnDone() override { delete this; }

@@ -24,6 +24,7 @@
 #include <thread>
 #include <vector>
 
+#include "call_context.h"
 #include "figures.h"
 #include "lockstep/v1/coordinator.grpc.pb.h"
 
@@ -81,7 +82,7 @@ class Load {
 
  private:
   struct Slot {
-    std::optional<grpc::ClientContext> context;
+    std::optional<CallContext> context;
     Request request;
     Response response;
   };
@@ -211,7 +212,7 @@ class ApiBench {
   }
 
   v1::TxnState StateOf(const std::string& id) {
-    grpc::ClientContext context;
+    CallContext context;
     v1::GetTxnRequest request;
     request.set_txn_id(id);
     v1::GetTxnResponse response;

@@ -21,6 +21,7 @@
 #include <thread>
 #include <vector>
 
+#include "call_context.h"
 #include "figures.h"
 #include "kafka/producer.h"
 #include "lockstep/v1/coordinator.grpc.pb.h"
@@ -178,7 +179,7 @@ class Lockstep {
 
   template <typename F>
   void Call(F f) {
-    grpc::ClientContext context;
+    CallContext context;
     if (const grpc::Status status = f(&context); !status.ok()) Die(status.error_message());
   }
 

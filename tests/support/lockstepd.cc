@@ -20,6 +20,8 @@
 #include <string_view>
 #include <thread>
 
+#include "call_context.h"
+
 namespace lockstep::testing {
 namespace {
 
@@ -70,10 +72,6 @@ std::vector<char*> Pointers(std::vector<std::string>& strings) {
   for (std::string& string : strings) pointers.push_back(string.data());
   pointers.push_back(nullptr);
   return pointers;
-}
-
-void SetDeadline(grpc::ClientContext& context, std::chrono::milliseconds limit) {
-  context.set_deadline(std::chrono::system_clock::now() + limit);
 }
 
 }  // namespace
@@ -143,8 +141,7 @@ void Lockstepd::Connect() {
 
 void Lockstepd::AwaitReady(std::chrono::milliseconds limit) {
   Await("every cluster to be READY", limit, [this] {
-    grpc::ClientContext context;
-    SetDeadline(context, std::chrono::seconds(5));
+    CallContext context(std::chrono::seconds(5));
     v1::GetStatusResponse status;
     if (!admin_->GetStatus(&context, {}, &status).ok()) return false;
     for (const v1::ClusterStatus& cluster : status.clusters()) {
@@ -162,8 +159,7 @@ void Lockstepd::AwaitNothingInDoubt(std::chrono::milliseconds limit) {
 }
 
 grpc::Status Lockstepd::ListInDoubt(v1::ListInDoubtResponse& response) {
-  grpc::ClientContext context;
-  SetDeadline(context, std::chrono::seconds(5));
+  CallContext context(std::chrono::seconds(5));
   return admin_->ListInDoubt(&context, {}, &response);
 }
 
@@ -234,8 +230,7 @@ void Lockstepd::Await(const std::string& what, std::chrono::milliseconds limit,
 }
 
 TestTxn::TestTxn(v1::Coordinator::Stub& stub, std::chrono::seconds timeout) : stub_(stub) {
-  grpc::ClientContext context;
-  SetDeadline(context, std::chrono::seconds(10));
+  CallContext context(std::chrono::seconds(10));
   v1::BeginGlobalTxnRequest request;
   request.mutable_timeout()->set_seconds(timeout.count());
   v1::BeginGlobalTxnResponse response;
@@ -246,8 +241,7 @@ TestTxn::TestTxn(v1::Coordinator::Stub& stub, std::chrono::seconds timeout) : st
 
 grpc::Status TestTxn::Produce(const std::string& cluster, const std::string& topic,
                               const std::string& value, std::optional<std::int32_t> partition) {
-  grpc::ClientContext context;
-  SetDeadline(context, std::chrono::seconds(10));
+  CallContext context(std::chrono::seconds(10));
   v1::ProduceRequest request;
   request.set_txn_id(id_);
   request.set_cluster(cluster);
@@ -263,16 +257,14 @@ grpc::Status TestTxn::Produce(const std::string& cluster, const std::string& top
 }
 
 grpc::Status TestTxn::Commit(v1::CommitResponse* response, std::chrono::milliseconds deadline) {
-  grpc::ClientContext context;
-  SetDeadline(context, deadline);
+  CallContext context(deadline);
   v1::CommitRequest request;
   request.set_txn_id(id_);
   return stub_.Commit(&context, request, response);
 }
 
 grpc::Status TestTxn::Abort(v1::AbortResponse* response) {
-  grpc::ClientContext context;
-  SetDeadline(context, std::chrono::seconds(60));
+  CallContext context;
   v1::AbortRequest request;
   request.set_txn_id(id_);
   return stub_.Abort(&context, request, response);
@@ -294,8 +286,7 @@ Ran RunProgram(const std::vector<std::string>& words) {
 }
 
 v1::Transaction GetTxn(v1::Coordinator::Stub& stub, const std::string& id) {
-  grpc::ClientContext context;
-  SetDeadline(context, std::chrono::seconds(10));
+  CallContext context(std::chrono::seconds(10));
   v1::GetTxnRequest request;
   request.set_txn_id(id);
   v1::GetTxnResponse response;

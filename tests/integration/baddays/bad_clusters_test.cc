@@ -3,6 +3,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include "call_context.h"
 #include "fixture.h"
 #include "wire/raw_client.h"
 
@@ -21,7 +22,7 @@ namespace protocol = wire::protocol;
 class BadClustersTest : public BadDaysTest {
  protected:
   static v1::GetStatusResponse StatusOf(Lockstepd& daemon) {
-    grpc::ClientContext context;
+    CallContext context;
     v1::GetStatusResponse status;
     EXPECT_TRUE(daemon.admin().GetStatus(&context, {}, &status).ok());
     return status;

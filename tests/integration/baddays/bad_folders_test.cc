@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "call_context.h"
 #include "fixture.h"
 
 namespace lockstep {
@@ -159,7 +160,7 @@ TEST_F(BadFoldersTest, ADiskThatFillsUpEndsTheProcessAndNoOutcomeIsMadeUp) {
   const auto [before, committed] = commit("before");
   EXPECT_EQ(committed.exit_code, 0) << committed.out;
   daemon.Await("its completion to be written: then its lanes are free", 20s, [&] {
-    grpc::ClientContext context;
+    CallContext context;
     v1::GetStatusResponse now;
     if (!daemon.admin().GetStatus(&context, {}, &now).ok()) return false;
     return std::ranges::all_of(now.clusters(), [](const auto& c) { return c.lanes().busy() == 0; });

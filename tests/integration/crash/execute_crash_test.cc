@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <map>
 
+#include "call_context.h"
 #include "clusters.h"
 #include "crash_cases.h"
 #include "kafka_reader.h"
@@ -32,8 +33,7 @@ struct Executed {
 };
 
 Executed Execute(Lockstepd& daemon, const v1::ExecuteRequest& request) {
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + 30s);
+  CallContext context(30s);
   Executed executed;
   executed.status = daemon.coordinator().Execute(&context, request, &executed.response);
   return executed;

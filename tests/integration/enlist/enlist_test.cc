@@ -12,6 +12,7 @@
 #include <future>
 #include <list>
 
+#include "call_context.h"
 #include "clusters.h"
 #include "ctl.h"
 #include "kafka_reader.h"
@@ -90,8 +91,7 @@ class EnlistTest : public ::testing::Test {
     return TryCommit(request, response);
   }
   grpc::Status TryCommit(const v1::CommitRequest& request, v1::CommitResponse* response) {
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + 60s);
+    CallContext context(60s);
     return daemon_.coordinator().Commit(&context, request, response);
   }
   v1::CommitResponse Commit(const std::string& txn, const std::vector<OwnProducer*>& producers) {
@@ -101,7 +101,7 @@ class EnlistTest : public ::testing::Test {
     return response;
   }
   v1::AbortResponse Abort(const std::string& txn) {
-    grpc::ClientContext context;
+    CallContext context;
     v1::AbortRequest request;
     request.set_txn_id(txn);
     v1::AbortResponse response;

@@ -12,6 +12,7 @@
 #include <functional>
 #include <future>
 
+#include "call_context.h"
 #include "clusters.h"
 #include "group_consumer.h"
 #include "kafka_reader.h"
@@ -77,7 +78,7 @@ class OffsetsTest : public ::testing::Test {
     return request;
   }
   static grpc::Status Send(const v1::SendOffsetsRequest& request) {
-    grpc::ClientContext context;
+    CallContext context;
     v1::SendOffsetsResponse response;
     return daemon_->coordinator().SendOffsets(&context, request, &response);
   }
@@ -259,7 +260,7 @@ class OwnOffsetsTest : public OffsetsTest {
   }
 
   v1::CommitResponse CommitAll(const std::string& txn) {
-    grpc::ClientContext context;
+    CallContext context;
     v1::CommitRequest request;
     request.set_txn_id(txn);
     *request.add_enlisted() = offsets_.work();
@@ -295,7 +296,7 @@ TEST_F(OwnOffsetsTest, OffsetsOfTheOneAndRecordsOfTheOtherCommitTogether) {
   // A stale member's is refused to the producer itself, and the transaction aborts.
   txn = Begin(7);
   EXPECT_NE(offsets_.SendOffsets({"in", 0}, 7, old.get(), name_), "");
-  grpc::ClientContext context;
+  CallContext context;
   v1::AbortRequest request;
   request.set_txn_id(txn);
   v1::AbortResponse response;
@@ -309,7 +310,7 @@ TEST_F(OwnOffsetsTest, OffsetsOfTheOneAndRecordsOfTheOtherCommitTogether) {
 /// Its offsets are told as written, and the broker does not show them.
 TEST_F(OwnOffsetsTest, OffsetsThatTheBrokerDoesNotShowAbort) {
   const std::string txn = Begin(5);
-  grpc::ClientContext context;
+  CallContext context;
   v1::CommitRequest request;
   request.set_txn_id(txn);
   *request.add_enlisted() = records_.work();

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <iostream>
 
+#include "call_context.h"
 #include "clusters.h"
 #include "ctl.h"
 #include "kafka_reader.h"
@@ -44,7 +45,7 @@ class OperatorTest : public ::testing::Test {
   }
 
   static v1::ListOrphansResponse Orphans(Lockstepd& daemon) {
-    grpc::ClientContext context;
+    CallContext context;
     v1::ListOrphansResponse found;
     EXPECT_TRUE(daemon.admin().ListOrphans(&context, v1::ListOrphansRequest(), &found).ok());
     return found;
@@ -101,18 +102,18 @@ TEST_F(OperatorTest, WhatALostFolderLeftOpenIsFoundAndEnded) {
   other.set_why("by mistake");
   v1::EndOrphanResponse ended;
   {
-    grpc::ClientContext context;
+    CallContext context;
     EXPECT_EQ(daemon.admin().EndOrphan(&context, other, &ended).error_code(),
               grpc::FAILED_PRECONDITION);
   }
   v1::GetStatusResponse status;
   {
-    grpc::ClientContext context;
+    CallContext context;
     ASSERT_TRUE(daemon.admin().GetStatus(&context, v1::GetStatusRequest(), &status).ok());
   }
   other.mutable_orphan()->set_transactional_id("lockstep-" + status.log_id() + "-1-a-0");
   {
-    grpc::ClientContext context;
+    CallContext context;
     EXPECT_EQ(daemon.admin().EndOrphan(&context, other, &ended).error_code(),
               grpc::INVALID_ARGUMENT);
   }

@@ -14,6 +14,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "call_context.h"
 #include "clusters.h"
 #include "ctl.h"
 #include "kafka_reader.h"
@@ -71,8 +72,7 @@ class LockstepdTest : public ::testing::Test {
 };
 std::vector<std::unique_ptr<testing::KafkaCluster>>* LockstepdTest::clusters_ = nullptr;
 
-// ---- Transactions
-// --------------------------------------------------------------------------------
+// ---- Transactions -------------------------------------------------------------------------------
 
 TEST_F(LockstepdTest, OneTransactionIsOnBothClustersOrOnNone) {
   const std::string topic = NewTopic();
@@ -146,8 +146,7 @@ TEST_F(LockstepdTest, AnUndecidedTransactionIsAbortedByACrash) {
   EXPECT_THAT(testing::ReadValues(Bootstrap(1), topic), ElementsAre("next"));
 }
 
-// ---- Watches
-// -------------------------------------------------------------------------------------
+// ---- Watches ------------------------------------------------------------------------------------
 
 struct Watched {
   std::vector<v1::WatchTxnResponse> seen;
@@ -157,8 +156,7 @@ struct Watched {
 /// Follows a transaction until the server ends the stream; `each` is called between two messages.
 Watched Watch(Lockstepd& daemon, const std::string& id, const std::string& resume_token,
               const std::function<void(const v1::WatchTxnResponse&)>& each) {
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + 60s);
+  CallContext context(60s);
   v1::WatchTxnRequest request;
   request.set_txn_id(id);
   request.set_resume_token(resume_token);
@@ -215,8 +213,7 @@ TEST_F(LockstepdTest, AWatchGoesOnAfterACrashWithASnapshot) {
               }).seen.empty());
 }
 
-// ---- The end of the process
-// ----------------------------------------------------------------------
+// ---- The end of the process ---------------------------------------------------------------------
 
 TEST_F(LockstepdTest, OnSigtermTheDecidedIsCompletedAndTheUndecidedAborted) {
   const std::string topic = NewTopic();
@@ -284,8 +281,7 @@ TEST_F(LockstepdTest, AFailedLogIsOutcomeUnknownAndEndsTheProcess) {
   EXPECT_EQ(Ctl(daemon, {"commit", txn.id()}).exit_code, 2);
 }
 
-// ---- Starts
-// --------------------------------------------------------------------------------------
+// ---- Starts -------------------------------------------------------------------------------------
 
 TEST_F(LockstepdTest, AMistakeInTheConfigurationIsOne) {
   auto options = BothClusters();

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "api_fixture.h"
+#include "call_context.h"
 
 namespace lockstep::server {
 namespace {
@@ -18,7 +19,7 @@ class AdminTest : public ApiFixture {
   /// Calls a method by its name with a raw message; what comes back is raw too.
   std::string RawCall(const std::string& method, const std::string& request) {
     grpc::GenericStub stub(channel_);
-    grpc::ClientContext context;
+    CallContext context;
     context.set_wait_for_ready(true);
     grpc::CompletionQueue queue;
     const auto call = stub.PrepareCall(&context, method, &queue);
@@ -156,6 +157,21 @@ TEST_F(AdminTest, MissingMarkersAreShownAndRepairedOnAnOperatorsWord) {
   EXPECT_EQ(response.outcome(), v1::OUTCOME_COMMITTED);
 }
 
+TEST_F(AdminTest, RepairOnAClusterWithoutABranchSaysSo) {
+  east_.Set({.commits = false});
+  Serve();
+  const std::string id = Begin();
+  ASSERT_TRUE(Produce(id, "east", 0).ok());
+  v1::CommitResponse response;
+  ASSERT_TRUE(Commit(id, &response, v1::COMMIT_WAIT_DECIDED).ok());
+  v1::RepairMarkersRequest request;
+  request.set_txn_id(id);
+  request.set_cluster("west");
+  v1::RepairMarkersResponse repaired;
+  ExpectError(Call(*admin_, &AdminStub::RepairMarkers, request, &repaired),
+              grpc::FAILED_PRECONDITION, "WRONG_STATE", "no branch on cluster 'west'");
+}
+
 // ---- The server ---------------------------------------------------------------------------------
 
 TEST_F(AdminTest, DrainedByAnOperatorItTakesNothingNewAndWhatIsUnderWayGoesOn) {
@@ -231,8 +247,7 @@ TEST_F(AdminTest, TheDecisionLogInNumbers) {
   EXPECT_EQ(info.heuristic(), 1u);
 }
 
-// ---- Start and stop
-// ------------------------------------------------------------------------------
+// ---- Start and stop -----------------------------------------------------------------------------
 
 TEST_F(AdminTest, UntilTheCoordinatorHasStartedCallsAreUnavailable) {
   StartServer();

@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "api_fixture.h"
+#include "call_context.h"
 
 namespace lockstep::server {
 namespace {
@@ -13,8 +14,7 @@ using testing::HasSubstr;
 
 class ApiTest : public ApiFixture {};
 
-// ---- Outcomes are data
-// ---------------------------------------------------------------------------
+// ---- Outcomes are data --------------------------------------------------------------------------
 
 TEST_F(ApiTest, ATransactionCommitsOnBothClusters) {
   Serve();
@@ -89,8 +89,7 @@ TEST_F(ApiTest, ATransactionAbortsAtItsTimeout) {
   EXPECT_EQ(Get(begun.txn_id()).abort().reason(), v1::ABORT_REASON_TXN_TIMEOUT);
 }
 
-// ---- Work
-// ----------------------------------------------------------------------------------------
+// ---- Work ---------------------------------------------------------------------------------------
 
 TEST_F(ApiTest, ARepeatedSequenceIsAppliedOnceAndAGapIsRefused) {
   Serve();
@@ -186,8 +185,7 @@ TEST_F(ApiTest, AnUnknownClusterIsNamedTogetherWithTheKnownOnes) {
               "UNKNOWN_CLUSTER");
 }
 
-// ---- Limits
-// --------------------------------------------------------------------------------------
+// ---- Limits -------------------------------------------------------------------------------------
 
 TEST_F(ApiTest, FullIsResourceExhausted) {
   config_.open_transactions = 1;
@@ -219,7 +217,7 @@ TEST_F(ApiTest, CallsUnderWayAreBounded) {
   east_.Set({.commits = false});
   Serve();
   std::vector<std::string> ids = {BeginWithWork(), BeginWithWork()};
-  std::vector<grpc::ClientContext> contexts(ids.size());
+  std::vector<CallContext> contexts(ids.size());
   std::vector<std::thread> waiting;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     waiting.emplace_back([&, i] {
@@ -232,7 +230,7 @@ TEST_F(ApiTest, CallsUnderWayAreBounded) {
     while (east_.prepares() < static_cast<int>(i) + 1) std::this_thread::yield();
   }
   v1::GetStatusResponse status;
-  ExpectError(Call(*admin_, &AdminStub::GetStatus, v1::GetStatusRequest(), &status),
+  ExpectError(CallAtOnce(*admin_, &AdminStub::GetStatus, v1::GetStatusRequest(), &status),
               grpc::RESOURCE_EXHAUSTED, "LIMIT_REACHED", "limits.concurrent_calls");
   for (auto& context : contexts) context.TryCancel();
   for (auto& thread : waiting) thread.join();
@@ -251,8 +249,7 @@ TEST_F(ApiTest, ACallThatIsAnsweredEarlyLeavesNothingBehind) {
   AwaitRoom();
 }
 
-// ---- Waiting
-// -------------------------------------------------------------------------------------
+// ---- Waiting ------------------------------------------------------------------------------------
 
 TEST_F(ApiTest, DecidedIsAnsweredWhileAClusterIsDown) {
   east_.Set({.commits = false});
@@ -339,7 +336,7 @@ TEST_F(ApiTest, AClientThatGoesAwayHurtsNobody) {
   east_.Set({.commits = false});
   Serve();
   const std::string id = BeginWithWork();
-  grpc::ClientContext context;
+  CallContext context;
   v1::CommitRequest request;
   request.set_txn_id(id);
   v1::CommitResponse response;
@@ -356,8 +353,7 @@ TEST_F(ApiTest, AClientThatGoesAwayHurtsNobody) {
   EXPECT_EQ(again.outcome(), v1::OUTCOME_COMMITTED);
 }
 
-// ---- A log that fails
-// ----------------------------------------------------------------------------
+// ---- A log that fails ---------------------------------------------------------------------------
 
 TEST_F(ApiTest, AFailedLogIsOutcomeUnknownForThoseWhoWaitAndAllAfterThem) {
   Serve();

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "api_fixture.h"
+#include "call_context.h"
 #include "coordinator/txn_id.h"
 #include "ctl.h"
 #include "log/backup_codec.h"
@@ -113,8 +114,7 @@ TEST_F(BackupTest, OneAtATimeAndACancelledOneMakesRoom) {
   v1::BackupResponse response;
   ASSERT_TRUE(reader->Read(&response));
   const auto second = [&] {
-    grpc::ClientContext other;
-    other.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    CallContext other(std::chrono::seconds(20));
     const auto stream = admin_->Backup(&other, v1::BackupRequest());
     while (stream->Read(&response)) {
     }

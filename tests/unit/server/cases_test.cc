@@ -7,8 +7,10 @@
 
 #include <functional>
 #include <map>
+#include <set>
 
 #include "api_fixture.h"
+#include "call_context.h"
 #include "coordinator/txn_id.h"
 
 namespace lockstep::server {
@@ -68,14 +70,15 @@ class CasesTest : public ApiFixture {
   }
 
   /// Every method of both services, called with an empty message.
-  std::map<std::string, grpc::Status> CallEachWithNothing() {
+  std::map<std::string, grpc::Status> CallEachWithNothing(
+      std::optional<seconds> deadline = seconds(20)) {
     std::map<std::string, grpc::Status> ended;
     for (const auto* file : {v1::BeginGlobalTxnRequest::descriptor()->file(),
                              v1::GetStatusRequest::descriptor()->file()}) {
       for (int i = 0; i < file->service(0)->method_count(); ++i) {
         const auto* method = file->service(0)->method(i);
         ended[method->name()] =
-            CallWithNothing("/" + file->service(0)->full_name() + "/" + method->name());
+            CallWithNothing("/" + file->service(0)->full_name() + "/" + method->name(), deadline);
       }
     }
     EXPECT_GT(ended.size(), 25u);
@@ -91,7 +94,7 @@ class CasesTest : public ApiFixture {
     return message;
   }
   grpc::Status ProduceStream(const std::vector<v1::ProduceStreamRequest>& messages) {
-    grpc::ClientContext context;
+    CallContext context;
     v1::ProduceStreamResponse response;
     const auto stream = coordinator_->ProduceStream(&context, &response);
     for (const auto& message : messages) stream->Write(message);
@@ -131,8 +134,7 @@ class CasesTest : public ApiFixture {
   std::map<std::string, v1::ExecuteAnswer> ExecuteStream(
       const std::vector<v1::ExecuteRequest>& requests, milliseconds deadline,
       grpc::Status* status) {
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + deadline);
+    CallContext context(deadline);
     const auto stream = coordinator_->ExecuteStream(&context);
     v1::ExecuteStreamRequest message;
     for (const auto& request : requests) *message.add_transactions() = request;
@@ -165,11 +167,11 @@ class CasesTest : public ApiFixture {
     };
   }
 
-  grpc::Status CallWithNothing(const std::string& method) {
+  grpc::Status CallWithNothing(const std::string& method, std::optional<seconds> deadline) {
     grpc::GenericStub stub(channel_);
     grpc::ClientContext context;
     context.set_wait_for_ready(true);
-    context.set_deadline(std::chrono::system_clock::now() + seconds(20));
+    if (deadline) context.set_deadline(std::chrono::system_clock::now() + *deadline);
     grpc::CompletionQueue queue;
     const auto step = [&queue] {
       void* tag = nullptr;
@@ -239,13 +241,29 @@ TEST_F(CasesTest, AFullServerRefusesEveryCall) {
   Serve();
   v1::WatchTxnRequest request;
   request.set_txn_id(Begin());
-  grpc::ClientContext context;
-  const auto watch = coordinator_->WatchTxn(&context, request);
+  std::optional<grpc::ClientContext> context;
+  std::unique_ptr<grpc::ClientReader<v1::WatchTxnResponse>> watch;
   v1::WatchTxnResponse seen;
-  ASSERT_TRUE(watch->Read(&seen));
+  do {  // Begin's place may still be taken.
+    watch.reset();
+    watch = coordinator_->WatchTxn(&context.emplace(), request);
+  } while (!watch->Read(&seen));
   for (const auto& [method, status] : CallEachWithNothing()) {
     SCOPED_TRACE(method);
     ExpectError(status, grpc::RESOURCE_EXHAUSTED, "LIMIT_REACHED", "limits.concurrent_calls");
+  }
+}
+
+TEST_F(CasesTest, EachCallThatEndsByItselfNeedsADeadline) {
+  Serve();
+  const std::set<std::string> open_ended = {"WatchTxn", "ExecuteStream", "Backup"};
+  for (const auto& [method, status] : CallEachWithNothing(std::nullopt)) {
+    SCOPED_TRACE(method);
+    if (open_ended.contains(method)) {
+      EXPECT_EQ(status.error_message().find("deadline"), std::string::npos);
+    } else {
+      ExpectError(status, grpc::INVALID_ARGUMENT, "INVALID_REQUEST", "deadline: is required");
+    }
   }
 }
 
@@ -403,12 +421,12 @@ TEST_F(CasesTest, AStreamsDeadlineIsAnsweredByWhatIsDecided) {
 }
 
 TEST_F(CasesTest, StreamsThatEndBeforeTheirTimeGiveTheirPlaceBack) {
-  config_.concurrent_calls = 1;
+  config_.concurrent_calls = 2;  // One for the call before, which may still have its place.
   Serve();
   const std::string id = Begin();
   v1::WatchTxnRequest request;
   request.set_txn_id(id);
-  for (const bool by_deadline : {true, false}) {
+  for (const bool by_deadline : {true, false, true, false}) {  // Each twice: both places would go.
     const auto limit = [&](grpc::ClientContext& context) {
       if (by_deadline) context.set_deadline(std::chrono::system_clock::now() + milliseconds(300));
     };
@@ -424,7 +442,7 @@ TEST_F(CasesTest, StreamsThatEndBeforeTheirTimeGiveTheirPlaceBack) {
     }
     AwaitRoom();
     {
-      grpc::ClientContext context;
+      CallContext context;
       limit(context);
       v1::ProduceStreamResponse response;
       const auto stream = coordinator_->ProduceStream(&context, &response);
@@ -501,7 +519,7 @@ TEST_F(NextStartTest, AStreamThatWasCutOffIsAskedAgainByKey) {
 TEST_F(NextStartTest, WorkForAnOpenTransactionOfTheLastStartIsRefusedAndItIsAborted) {
   Serve();
   const std::string id = Begin();
-  grpc::ClientContext context;
+  CallContext context;
   v1::ProduceStreamResponse response;
   const auto stream = coordinator_->ProduceStream(&context, &response);
   ASSERT_TRUE(stream->Write(Message(id, 0)));

@@ -18,8 +18,7 @@ void ExpectInvalid(const Result<T>& result, const std::string& field) {
   EXPECT_THAT(result.error().message, StartsWith(field));
 }
 
-// ---- Begin, Commit, ids
-// --------------------------------------------------------------------------
+// ---- Begin, Commit, ids -------------------------------------------------------------------------
 
 TEST(ParseBegin, ATimeoutIsRequiredAndPositive) {
   v1::BeginGlobalTxnRequest request;
@@ -178,8 +177,7 @@ TEST(ParseTxnId, IsPresentShortAndPrintable) {
   EXPECT_TRUE(ParseTxnId("abc").ok());
 }
 
-// ---- Produce
-// -------------------------------------------------------------------------------------
+// ---- Produce ------------------------------------------------------------------------------------
 
 v1::ProduceRequest ProduceRequest() {
   v1::ProduceRequest request;
@@ -239,8 +237,7 @@ TEST(ParseProduce, EachFieldIsChecked) {
   });
 }
 
-// ---- SendOffsets
-// ---------------------------------------------------------------------------------
+// ---- SendOffsets --------------------------------------------------------------------------------
 
 v1::SendOffsetsRequest OffsetsRequest() {
   v1::SendOffsetsRequest request;
@@ -313,8 +310,7 @@ TEST(ParseSendOffsets, EachFieldIsChecked) {
   expect("offsets[1]:", [](auto& r) { *r.add_offsets() = r.offsets(0); });
 }
 
-// ---- Answers
-// -------------------------------------------------------------------------------------
+// ---- Answers ------------------------------------------------------------------------------------
 
 coordinator::TxnView View(txn::GlobalTxnState state) {
   coordinator::TxnView view;

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "api_fixture.h"
+#include "call_context.h"
 #include "server/work_digest.h"
 
 namespace lockstep::server {
@@ -51,7 +52,7 @@ class ExecuteTest : public ApiFixture {
 
   /// A call of its own connection's, given up once `reached` says so.
   void ExecuteAndGiveUp(const v1::ExecuteRequest& request, const std::function<void()>& reached) {
-    grpc::ClientContext context;
+    CallContext context;
     std::thread client([&] {
       v1::ExecuteResponse response;
       EXPECT_EQ(coordinator_->Execute(&context, request, &response).error_code(), grpc::CANCELLED);

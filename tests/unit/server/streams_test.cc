@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 
 #include "api_fixture.h"
+#include "call_context.h"
 
 namespace lockstep::server {
 namespace {
@@ -23,7 +24,7 @@ class StreamsTest : public ApiFixture {
 TEST_F(StreamsTest, EachMessageIsOneCallOfProduce) {
   Serve();
   const std::string id = Begin();
-  grpc::ClientContext context;
+  CallContext context;
   v1::ProduceStreamResponse response;
   const auto stream = coordinator_->ProduceStream(&context, &response);
   ASSERT_TRUE(stream->Write(Message(id, "east", 0)));
@@ -43,7 +44,7 @@ TEST_F(StreamsTest, EachMessageIsOneCallOfProduce) {
 TEST_F(StreamsTest, TheFirstRefusedMessageEndsItAndWhatCameBeforeStays) {
   Serve();
   const std::string id = Begin();
-  grpc::ClientContext context;
+  CallContext context;
   v1::ProduceStreamResponse response;
   const auto stream = coordinator_->ProduceStream(&context, &response);
   stream->Write(Message(id, "east", 0));
@@ -57,7 +58,7 @@ TEST_F(StreamsTest, AClientThatVanishesLeavesTheTransactionAsItWas) {
   Serve();
   const std::string id = Begin();
   {
-    grpc::ClientContext context;
+    CallContext context;
     v1::ProduceStreamResponse response;
     const auto stream = coordinator_->ProduceStream(&context, &response);
     ASSERT_TRUE(stream->Write(Message(id, "east", 0)));
