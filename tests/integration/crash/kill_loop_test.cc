@@ -47,9 +47,19 @@ class Load {
     for (int i = 0; i < kClients; ++i) clients_.emplace_back([this, i] { Run(i); });
   }
 
+  ~Load() { Finish(); }  // A start that fails throws, and is to be told.
+  Load(const Load&) = delete;
+  Load& operator=(const Load&) = delete;
+
   void Finish() {
-    stopping_ = true;
-    for (std::thread& client : clients_) client.join();
+    {
+      const std::unique_lock lock(server_changes_);
+      stopping_ = true;
+    }
+    restarted_.notify_all();
+    for (std::thread& client : clients_) {
+      if (client.joinable()) client.join();
+    }
   }
 
   /// Starts the server again, while no client is in a call.
@@ -73,7 +83,7 @@ class Load {
         RunOne(std::to_string(client) + "/" + std::to_string(n), n % 10 == 9);
       } catch (const std::runtime_error&) {
         // Nobody serves any more, and no transaction was begun.
-        restarted_.wait(lock, [&] { return starts_ != start; });
+        restarted_.wait(lock, [&] { return starts_ != start || stopping_; });
       }
     }
   }

@@ -4,12 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <mutex>
+#include <stop_token>
 #include <thread>
 
+#include "call_context.h"
 #include "clusters.h"
 #include "ctl.h"
 #include "kafka_reader.h"
@@ -66,7 +67,7 @@ TEST_F(BackupTest, WhatWasDecidedIsCompletedAndWhatWasNotIsAnOrphan) {
   ASSERT_EQ(decided.exit_code, 4) << decided.err;
   v1::ListTxnsResponse listed;
   {
-    grpc::ClientContext context;
+    CallContext context;
     ASSERT_TRUE(lost.coordinator().ListTxns(&context, v1::ListTxnsRequest(), &listed).ok());
   }
   ASSERT_EQ(listed.txns_size(), 1);
@@ -81,7 +82,7 @@ TEST_F(BackupTest, WhatWasDecidedIsCompletedAndWhatWasNotIsAnOrphan) {
              [&] { return testing::ReadValues(clusters_[0]->bootstrap(), "orders").size() == 2; });
   v1::ListTxnsResponse both;
   {
-    grpc::ClientContext context;
+    CallContext context;
     ASSERT_TRUE(lost.coordinator().ListTxns(&context, v1::ListTxnsRequest(), &both).ok());
   }
   ASSERT_EQ(both.txns_size(), 2);
@@ -102,7 +103,7 @@ TEST_F(BackupTest, WhatWasDecidedIsCompletedAndWhatWasNotIsAnOrphan) {
   // PrepareCommit, whose markers are on their way, counts as open too.
   v1::ListOrphansResponse orphans;
   daemon->Await("one is left", 30s, [&] {
-    grpc::ClientContext context;
+    CallContext context;
     return daemon->admin().ListOrphans(&context, v1::ListOrphansRequest(), &orphans).ok() &&
            orphans.orphans_size() == 1;
   });
@@ -116,7 +117,7 @@ TEST_F(BackupTest, WhatWasDecidedIsCompletedAndWhatWasNotIsAnOrphan) {
   end.set_why("a holds it");
   v1::EndOrphanResponse ended;
   {
-    grpc::ClientContext context;
+    CallContext context;
     const auto status = daemon->admin().EndOrphan(&context, end, &ended);
     ASSERT_TRUE(status.ok()) << status.error_message();
   }
@@ -134,11 +135,10 @@ TEST_F(BackupTest, UnderLoadAndBesideAnOriginalThatGoesOn) {
   original.AwaitReady();
   std::mutex mutex;
   std::vector<std::string> committed;  // Guarded by mutex.
-  std::atomic<bool> stop = false;
-  std::vector<std::thread> load;
+  std::vector<std::jthread> load;      // What throws below must end it, or it would not be told.
   for (int thread = 0; thread < 3; ++thread) {
-    load.emplace_back([&, thread] {
-      for (int i = 0; !stop; ++i) {
+    load.emplace_back([&, thread](const std::stop_token& stop) {
+      for (int i = 0; !stop.stop_requested(); ++i) {
         const std::string value = std::to_string(thread) + "-" + std::to_string(i);
         if (Commit(original, value) != 0) continue;
         const std::lock_guard lock(mutex);
@@ -164,8 +164,7 @@ TEST_F(BackupTest, UnderLoadAndBesideAnOriginalThatGoesOn) {
   const std::size_t beside = count();
   original.Await("the original works on", 60s, [&] { return count() > beside + 20; });
   EXPECT_EQ(Commit(*copy, "of-the-copy"), 0);
-  stop = true;
-  for (std::thread& thread : load) thread.join();
+  load.clear();
   original.AwaitNothingInDoubt();
   committed.emplace_back("of-the-copy");
   for (const auto& cluster : clusters_) {
