@@ -141,6 +141,7 @@ void FakeBroker::Serve(int socket, int connection) {
     received.append(buffer, static_cast<std::size_t>(got));
     while (auto frame = TakeFrame(received)) {
       queue.push_back(ParseRequest(*frame, connection));
+      if (!keeps_requests) continue;
       const std::lock_guard lock(mutex_);
       received_.push_back(queue.back().first);
       changed_.notify_all();

@@ -50,6 +50,7 @@ class FakeBroker {
   std::int16_t transaction_version = 2;
   std::int16_t metadata_version_max = 33;
   std::vector<FakeBroker*> cluster;  ///< All nodes; empty: only this one.
+  bool keeps_requests = true;        ///< For requests(), and AwaitRequests().
 
   void Handle(protocol::ApiKey key, Handler handler);
   /// Requests of this kind are received, and not answered until Release.
