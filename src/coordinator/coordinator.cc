@@ -146,8 +146,7 @@ void Coordinator::CheckDrained() {
   std::exchange(drained_, nullptr)();
 }
 
-// ---- Clients' calls
-// ------------------------------------------------------------------------------
+// ---- Clients' calls -----------------------------------------------------------------------------
 
 void Coordinator::Begin(Duration timeout, std::string label, Callback<Result<TxnView>> done,
                         std::string client) {
@@ -429,8 +428,7 @@ void Coordinator::RefuseAll(Error error) {
   for (auto& [watch, watcher] : std::exchange(watchers_, {})) watcher.done(*failed_);
 }
 
-// ---- Views
-// ---------------------------------------------------------------------------------------
+// ---- Views --------------------------------------------------------------------------------------
 
 TxnView Coordinator::ViewOf(const OpenTxn& txn) const {
   TxnView view = txn.view;

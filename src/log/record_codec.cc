@@ -16,8 +16,7 @@ using Kind = proto::Record::KindCase;
 
 constexpr std::size_t kLogIdDigits = 16;
 
-// ---- Encoding
-// ------------------------------------------------------------------------------------
+// ---- Encoding -----------------------------------------------------------------------------------
 
 proto::Protocol ToProto(txn::EndTxnProtocol protocol) {
   switch (protocol) {
@@ -85,8 +84,7 @@ proto::Record NewRecord() {
   return record;
 }
 
-// ---- Decoding
-// ------------------------------------------------------------------------------------
+// ---- Decoding -----------------------------------------------------------------------------------
 
 Error Corrupt(std::string_view where, std::string_view what) {
   return MakeError(Code::kCorrupt, std::string(where) + ": " + std::string(what));

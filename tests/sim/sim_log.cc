@@ -293,8 +293,7 @@ void SimLog::Fail() {
   for (Waiting& entry : std::exchange(waiting_, {})) entry.done(LogFailed());
 }
 
-// ---- What is durable
-// -----------------------------------------------------------------------------
+// ---- What is durable ----------------------------------------------------------------------------
 
 void SimLog::ApplyDecision(const txn::Decision& decision) {
   decisions_[decision.batch] = decision;

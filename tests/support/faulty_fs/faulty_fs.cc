@@ -156,8 +156,7 @@ void FaultyFs::SetAside(const NodePtr& node) {
   node->place = aside;
 }
 
-// ---- Files
-// ---------------------------------------------------------------------------------------
+// ---- Files --------------------------------------------------------------------------------------
 
 IOStatus FaultyFs::NewWritableFile(const std::string& path, const rocksdb::FileOptions& options,
                                    std::unique_ptr<rocksdb::FSWritableFile>* file,
@@ -229,8 +228,7 @@ IOStatus FaultyFs::RenameFile(const std::string& from, const std::string& to,
   return IOStatus::OK();
 }
 
-// ---- Folders
-// -------------------------------------------------------------------------------------
+// ---- Folders ------------------------------------------------------------------------------------
 
 IOStatus FaultyFs::CreateDir(const std::string& path, const IOOptions& options,
                              IODebugContext* dbg) {
@@ -263,8 +261,7 @@ IOStatus FaultyFs::SyncFolder(const std::string& path) {
   return IOStatus::OK();
 }
 
-// ---- The power is back
-// ---------------------------------------------------------------------------
+// ---- The power is back --------------------------------------------------------------------------
 
 void FaultyFs::Restart(Left left) {
   const std::lock_guard lock(mutex_);
@@ -315,8 +312,7 @@ void FaultyFs::RestartFolder(const stdfs::path& path, FolderState& state, Left l
   state.unsynced.clear();
 }
 
-// ---- Reading, and what is not followed
-// -----------------------------------------------------------
+// ---- Reading, and what is not followed ----------------------------------------------------------
 
 IOStatus FaultyFs::NewRandomAccessFile(const std::string& path, const rocksdb::FileOptions& options,
                                        std::unique_ptr<rocksdb::FSRandomAccessFile>* file,

@@ -11,8 +11,7 @@ namespace {
 using std::chrono::milliseconds;
 using testing::HasSubstr;
 
-// ---- A transaction
-// --------------------------------------------------------------------------------
+// ---- A transaction ------------------------------------------------------------------------------
 
 TEST_F(ClientTest, ATransactionCommitsWhatItWasGiven) {
   Start();
@@ -102,8 +101,7 @@ TEST_F(ClientTest, ManyThreadsShareAClient) {
   EXPECT_EQ(committed, 80);
 }
 
-// ---- What is not committed is aborted
-// -------------------------------------------------------------
+// ---- What is not committed is aborted -----------------------------------------------------------
 
 TEST_F(ClientTest, ATransactionThatIsDroppedIsAborted) {
   Start();
@@ -165,8 +163,7 @@ TEST_F(ClientTest, AfterItsEndATransactionTakesNoWork) {
   EXPECT_EQ(txn.Commit()->outcome, Outcome::kAborted);
 }
 
-// ---- Lost calls and lost answers
-// ------------------------------------------------------------------
+// ---- Lost calls and lost answers ----------------------------------------------------------------
 
 TEST_F(ClientTest, WhatWasLostIsRepeatedAndAppliedOnce) {
   Start();
@@ -319,8 +316,7 @@ TEST_F(ClientTest, AWatchIsGivenUpByItsCallbackAndBySilence) {
   EXPECT_EQ(unknown.error().code, Code::kNotFound);
 }
 
-// ---- A server that dies
-// ---------------------------------------------------------------------------
+// ---- A server that dies -------------------------------------------------------------------------
 
 TEST_F(ClientTest, AServerKilledAfterTheDecisionIsAskedAgain) {
   Start();
@@ -380,8 +376,7 @@ TEST_F(ClientTest, AFailedLogIsAskedAgainAndStaysUnknown) {
   EXPECT_EQ(relay_.calls("Commit"), 2);  // The server said: after a second.
 }
 
-// ---- Time
-// -----------------------------------------------------------------------------------------
+// ---- Time ---------------------------------------------------------------------------------------
 
 TEST_F(ClientTest, ADecidedTransactionIsCommittingAtTheTimeout) {
   Start();

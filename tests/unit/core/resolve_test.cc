@@ -183,8 +183,7 @@ TEST(ResolveTest, AnAbortedParticipantIsSaidAloud) {
   EXPECT_NE(r.problem.find("CompleteAbort"), std::string::npos);
 }
 
-// ---- An operator's word
-// --------------------------------------------------------------------------
+// ---- An operator's word -------------------------------------------------------------------------
 
 OrderGiven Order(OrderKind kind) {
   return OrderGiven{OperatorOrder{kind, true, "ann", "the disk burnt", WallTime{5}}};

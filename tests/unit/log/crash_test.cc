@@ -18,8 +18,7 @@ namespace stdfs = std::filesystem;
 using testing::FaultyFs;
 using txn::ParticipantOutcome;
 
-// ---- Random histories
-// ----------------------------------------------------------------------------
+// ---- Random histories ---------------------------------------------------------------------------
 
 /// What a test appended, and what it was told. An append that was answered OK must be there after
 /// every crash; one that was not may be there; nothing else may.
@@ -344,8 +343,7 @@ TEST(LogCrashes, TheSameHistoriesShowAnAnswerBeforeTheSync) {
   EXPECT_NE(SeedThatShows(PlantedDefect::kAnswerBeforeSync), 0u);
 }
 
-// ---- A crash while the log is made
-// ---------------------------------------------------------------
+// ---- A crash while the log is made --------------------------------------------------------------
 
 TEST(LogCrashes, ACrashAtAnyChangeWhileTheLogIsMadeLeavesNothingToMend) {
   bool finished = false;
@@ -378,8 +376,7 @@ TEST(LogCrashes, ACrashAtAnyChangeWhileTheLogIsMadeLeavesNothingToMend) {
   }
 }
 
-// ---- A torn tail
-// ---------------------------------------------------------------------------------
+// ---- A torn tail --------------------------------------------------------------------------------
 
 TEST(LogCrashes, ATornTailIsDroppedAndNothingBeforeIt) {
   TempDir dir;
@@ -421,8 +418,7 @@ TEST(LogCrashes, ATornTailIsDroppedAndNothingBeforeIt) {
   EXPECT_GT(torn, 30);
 }
 
-// ---- A restore that does not end
-// -----------------------------------------------------------------
+// ---- A restore that does not end ----------------------------------------------------------------
 
 std::string BackupOf(const OpenOptions& options, int decisions) {
   const auto log = MustOpen(options);

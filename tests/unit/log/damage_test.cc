@@ -214,8 +214,7 @@ TEST_F(DamageTest, DumpShowsWhatIsLeftOfADamagedLog) {
   }
 }
 
-// ---- FindHiddenDamage must not refuse what a crash can leave
-// -------------------------------------
+// ---- FindHiddenDamage must not refuse what a crash can leave ------------------------------------
 
 /// Three blocks of records, some of them in parts.
 std::string RecordFile(const stdfs::path& dir, FakeClock& clock) {

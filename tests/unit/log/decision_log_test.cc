@@ -9,8 +9,7 @@ namespace {
 
 using txn::ParticipantOutcome;
 
-// ---- Opening, and what it finds
-// ------------------------------------------------------------------
+// ---- Opening, and what it finds -----------------------------------------------------------------
 
 TEST_F(DecisionLogTest, ANewLogIsEmptyAndHasAnIdentity) {
   Open();
@@ -191,8 +190,7 @@ TEST_F(DecisionLogTest, ABindingIsReplacedAndKept) {
   EXPECT_FALSE(bind("x", ""));
 }
 
-// ---- One sync for many
-// ---------------------------------------------------------------------------
+// ---- One sync for many --------------------------------------------------------------------------
 
 TEST_F(DecisionLogTest, NothingIsAnsweredBeforeTheSync) {
   Open();
@@ -330,8 +328,7 @@ TEST_F(DecisionLogTest, ManyThreadsAppendAtOnce) {
   EXPECT_EQ(log_->recovered().incomplete.size(), std::size_t{kThreads * kEach});
 }
 
-// ---- What goes wrong
-// -----------------------------------------------------------------------------
+// ---- What goes wrong ----------------------------------------------------------------------------
 
 struct Failure {
   const char* name;

@@ -120,8 +120,7 @@ class OpenTest : public ::testing::Test {
   OpenOptions options_;
 };
 
-// ---- Missing, or something else
-// ------------------------------------------------------------------
+// ---- Missing, or something else -----------------------------------------------------------------
 
 TEST_F(OpenTest, AMissingFolderIsMadeOnlyIfWanted) {
   options_.create_if_missing = false;
@@ -198,8 +197,7 @@ TEST_F(OpenTest, ACompleteLogIsNotTakenForAnUnfinishedOne) {
   EXPECT_FALSE(stdfs::exists(options_.path / "CREATING"));
 }
 
-// ---- Permissions
-// ---------------------------------------------------------------------------------
+// ---- Permissions --------------------------------------------------------------------------------
 
 TEST_F(OpenTest, AFolderThatMayNotBeRead) {
   Make();
@@ -237,8 +235,7 @@ TEST_F(OpenTest, AFileInsideThatMayNotBeRead) {
   Make();
 }
 
-// ---- In use
-// --------------------------------------------------------------------------------------
+// ---- In use -------------------------------------------------------------------------------------
 
 TEST_F(OpenTest, OneProcessOpensItOnce) {
   const auto log = MustOpen(options_);
@@ -277,8 +274,7 @@ TEST_F(OpenTest, AProgramThatHoldsTheLockOfRocksDb) {
   ExpectError(MustFail(), Code::kFailedPrecondition, "holds RocksDB's own lock");
 }
 
-// ---- The disk
-// ------------------------------------------------------------------------------------
+// ---- The disk -----------------------------------------------------------------------------------
 
 class OpenOnABadDiskTest : public OpenTest {
  protected:
@@ -326,8 +322,7 @@ TEST_F(OpenOnABadDiskTest, AFailingDisk) {
   EXPECT_GT(FailEach(Op::kSync, broken, Code::kUnavailable, "check the disk"), 2);
 }
 
-// ---- Another version, or nonsense
-// ----------------------------------------------------------------
+// ---- Another version, or nonsense ---------------------------------------------------------------
 
 TEST_F(OpenTest, ANewerFormatIsLeftAlone) {
   Make();

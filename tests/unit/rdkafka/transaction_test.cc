@@ -165,8 +165,7 @@ TEST_F(RdkafkaTest, SeveralProducersAndManagedWorkEndAsOne) {
   EXPECT_EQ(requests_.Of(kEndTxn), 2);
 }
 
-// ---- The producer's own end comes after a definite answer, and says the same
-// ----------------------
+// ---- The producer's own end comes after a definite answer, and says the same --------------------
 
 TEST_F(RdkafkaTest, NoProducerEndsBeforeADefiniteAnswer) {
   Transaction txn = Begin({&east_});
@@ -260,8 +259,7 @@ TEST_F(RdkafkaTest, ABranchThatSaysSoHasItsProducerMadeAnew) {
   EXPECT_EQ(made_, 2);
 }
 
-// ---- Registrations
-// ----------------------------------------------------------------------------------
+// ---- Registrations ------------------------------------------------------------------------------
 
 TEST_F(RdkafkaTest, AFencedProducerIsMadeAnewWithinBegin) {
   ASSERT_EQ(CommitOne(), Outcome::kCommitted);
@@ -304,8 +302,7 @@ TEST_F(RdkafkaTest, AConfigurationThatIsWrongIsToldSo) {
   EXPECT_EQ(server_.calls("RegisterProducer"), 0);
 }
 
-// ---- What is not delivered is not committed
-// ---------------------------------------------------------
+// ---- What is not delivered is not committed -----------------------------------------------------
 
 TEST_F(RdkafkaTest, ARecordThatIsNotDeliveredAborts) {
   Transaction txn = Begin({&east_});
