@@ -1,27 +1,53 @@
-// One record on each of two clusters, or on neither.
-//   transfer HOST:PORT CLUSTER_A CLUSTER_B TOPIC
+// A sharded write path. Accounts live on several clusters, by their number, and a transfer writes
+// to the shards of both: the payer's debit and the payee's credit, or neither.
+//   transfer HOST:PORT SHARD...     SHARD: a cluster of lockstepd's configuration
+// Requests come on its input, a line each: ID MADE_AT PAYER PAYEE AMOUNT, and each is answered on
+// its output: ID OUTCOME. MADE_AT, in milliseconds since 1970, is when the caller made up the ID. A
+// caller that is not answered, or not with COMMITTED, asks again with the same line: under one ID
+// money moves once, whoever crashes meanwhile.
 #include <lockstep/client.h>
 
 #include <iostream>
+#include <string>
+#include <vector>
 
 namespace ls = lockstep::client;
 
-int main(int argc, char** argv) {
-  if (argc != 5) return std::cerr << "usage: transfer HOST:PORT CLUSTER_A CLUSTER_B TOPIC\n", 2;
-  ls::Client client({.server = argv[1]});
+struct Request {
+  std::string id;
+  long made_at;
+  unsigned long payer, payee;
+  long amount;
+};
+std::istream& operator>>(std::istream& in, Request& request) {
+  return in >> request.id >> request.made_at >> request.payer >> request.payee >> request.amount;
+}
 
-  auto txn = client.Begin({.label = "transfer"});
-  if (!txn) return std::cerr << ls::ToString(txn.error()) << "\n", 1;
-  for (const char* cluster : {argv[2], argv[3]}) {
-    const ls::Record record{.topic = argv[4], .key = "42", .value = "ten apples"};
-    if (const ls::Status added = txn->Produce(cluster, record); !added) {
-      return std::cerr << ls::ToString(added.error()) << "\n", 1;  // Leaving the scope aborts it.
+ls::Result<ls::Executed> Transfer(ls::Client& client, const std::vector<std::string>& shards,
+                                  const Request& request) {
+  const auto posting = [&](unsigned long account, long amount) {
+    return ls::Work{.cluster = shards[account % shards.size()],
+                    .records = {{.topic = "ledger",
+                                 .key = std::to_string(account),
+                                 .value = request.id + " " + std::to_string(amount)}}};
+  };
+  const ls::WallTime made_at{std::chrono::milliseconds(request.made_at)};
+  const ls::ExecuteOptions options{.label = "transfer", .key = ls::ExecuteKey{request.id, made_at}};
+  return client.Execute(
+      {posting(request.payer, -request.amount), posting(request.payee, request.amount)}, options);
+}
+
+int main(int argc, char** argv) {
+  if (argc < 3) return std::cerr << "usage: see the source\n", 2;
+  ls::Client client({.server = argv[1]});
+  const std::vector<std::string> shards(argv + 2, argv + argc);
+  for (Request request; std::cin >> request;) {
+    const auto done = Transfer(client, shards, request);
+    std::cout << request.id << " ";
+    if (done) {
+      std::cout << ls::Name(done->result.outcome) << " " << done->result.abort.message << std::endl;
+    } else {
+      std::cout << "FAILED " << ls::ToString(done.error()) << std::endl;
     }
   }
-  auto ended = txn->Commit();
-  while (!ended && ended.error().effect == ls::Effect::kUnknown) ended = txn->Commit();
-  if (!ended) return std::cerr << ls::ToString(ended.error()) << "\n", 1;
-
-  std::cout << txn->id() << " " << ls::Name(ended->outcome) << " " << ended->abort.message << "\n";
-  return ended->outcome == ls::Outcome::kCommitted ? 0 : 1;
 }

@@ -1,21 +1,17 @@
 #!/usr/bin/env python3
 """Installs the C++ client as a user would, builds examples/cpp against it in a folder of its own, and
-runs them on two real clusters, through lockstepd: `transfer` once, `enrich` and `fan_out` while they and
-lockstepd are killed.
+runs them on two real clusters while they and lockstepd are killed.
 
   scripts/lib/check_package.py BUILD_DIR     where lockstep_client, lockstep_rdkafka and lockstepd are
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -57,47 +53,13 @@ def build_examples(prefix: Path, project: Path) -> Path:
     return project / "build"
 
 
-def run_transfer(example: Path, build: Path, work: Path) -> None:
-    clusters = work / "clusters"
-    run(ROOT / "scripts" / "clusters", "start", "--dir", clusters, "--name", "a", "--name", "b",
-        "--topic", "orders:1")
-    server = None
-    try:
-        brokers = {name: json.loads((clusters / name / "cluster.json").read_text(encoding="utf-8"))
-                   ["bootstrap"] for name in ("a", "b")}
-        config = work / "lockstepd.yaml"
-        config.write_text(
-            f"data_dir: {work}/data\nlisten: 127.0.0.1:0\nclusters:\n"
-            f"  - {{name: a, bootstrap_servers: '{brokers['a']}'}}\n"
-            f"  - {{name: b, bootstrap_servers: '{brokers['b']}'}}\n", encoding="utf-8")
-        port_file = work / "port"
-        server = subprocess.Popen([build / "src/server/lockstepd", "--config", config,
-                                   "--port-file", port_file], stdout=subprocess.DEVNULL)
-        until = time.monotonic() + 30
-        while not port_file.exists() and server.poll() is None and time.monotonic() < until:
-            time.sleep(0.05)
-        address = f"127.0.0.1:{port_file.read_text(encoding='utf-8').strip()}"
-        # Brokers that have just started may take longer over their first transactional ids than a
-        # commit waits for a lane.
-        until = time.monotonic() + 120
-        while True:
-            done = subprocess.run([example, address, "a", "b", "orders"], capture_output=True, text=True,
-                                  check=False)
-            if " COMMITTED" in done.stdout:
-                break
-            if "no lane became free" not in done.stdout or time.monotonic() > until:
-                sys.exit(f"the example, status {done.returncode}: {done.stdout}{done.stderr}")
-    finally:
-        if server is not None:
-            server.send_signal(signal.SIGTERM)
-            server.wait(30)
-        run(ROOT / "scripts" / "clusters", "stop", "--dir", clusters, "--remove")
-
-
-def run_killed(build: Path, kind: str, program: Path) -> None:
-    """A consumer and its producers: all that goes in comes out once, whoever is killed."""
-    print(run(ROOT / "tests" / "clients" / "run_example", kind, "--lockstepd", build / "src/server/lockstepd",
-              "--", program, "{lockstepd}", "a", "{a}", "b", "{b}"), end="")
+def run_examples(build: Path, programs: Path) -> None:
+    """All that goes in comes out once, whoever is killed."""
+    own = ("a", "{a}", "b", "{b}")  # Clusters, for producers and consumers of their own.
+    print(run(ROOT / "tests" / "clients" / "run_examples", "--lockstepd", build / "src/server/lockstepd",
+              "--", "enrich", programs / "enrich", "{lockstepd}", *own,
+              "--", "fan-out", programs / "fan_out", "{lockstepd}", *own,
+              "--", "transfer", programs / "transfer", "{lockstepd}", "a", "b"), end="")
 
 
 def main() -> int:
@@ -106,9 +68,7 @@ def main() -> int:
     try:
         install(build, folder / "prefix")
         programs = build_examples(folder / "prefix", folder / "project")
-        run_transfer(programs / "transfer", build, folder)
-        run_killed(build, "enrich", programs / "enrich")
-        run_killed(build, "fan-out", programs / "fan_out")
+        run_examples(build, programs)
     finally:
         shutil.rmtree(folder)
     return 0

@@ -15,8 +15,7 @@ import pytest
 
 import lockstep
 
-CLIENT = Path(__file__).resolve().parents[2]
-ROOT = CLIENT.parents[1]
+ROOT = Path(__file__).resolve().parents[4]
 
 
 def await_that(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:

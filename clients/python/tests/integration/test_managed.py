@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from typing import Any, Dict, List
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from conftest import CLIENT, Clusters, Lockstepd, await_that, in_the_end
+from conftest import Clusters, Lockstepd, await_that, in_the_end
 
 import lockstep
 from lockstep import Outcome, aio
@@ -34,16 +32,6 @@ def read(bootstrap: str, topic: str, count: int) -> List[Any]:
     messages = consume(consumer, count)
     consumer.close()
     return messages
-
-
-def test_transfer_example(clusters: Clusters, lockstepd: Lockstepd) -> None:
-    for name in ("a", "b"):
-        clusters.topic(name, "transfer:1")
-    command = [sys.executable, str(CLIENT / "examples" / "transfer.py")]
-    done = subprocess.run([*command, lockstepd.address, "a", "b", "transfer"], capture_output=True, text=True)
-    assert done.returncode == 0 and done.stdout.endswith(" COMMITTED\n"), done
-    assert [m.key() for m in read(clusters.bootstrap["a"], "transfer", 1)] == [b"alice"]
-    assert [m.key() for m in read(clusters.bootstrap["b"], "transfer", 1)] == [b"bob"]
 
 
 def test_records_arrive_as_given(clusters: Clusters, client: lockstep.Client) -> None:

@@ -24,13 +24,14 @@ final class Source implements AutoCloseable {
             Map.of(
                 ConsumerConfig.BOOTSTRAP_SERVERS_CONFIG, bootstrapServers,
                 ConsumerConfig.GROUP_ID_CONFIG, group,
+                // After a crash the next one need not wait for the last.
+                ConsumerConfig.GROUP_INSTANCE_ID_CONFIG, group + "-1",
                 // Lockstep commits the offsets, with the records.
                 ConsumerConfig.ENABLE_AUTO_COMMIT_CONFIG, false,
                 ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "earliest",
                 // Also: a new owner of a partition waits for the offsets that are being committed.
                 ConsumerConfig.ISOLATION_LEVEL_CONFIG, "read_committed",
-                ConsumerConfig.MAX_POLL_RECORDS_CONFIG, 100,
-                ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG, 6000),
+                ConsumerConfig.MAX_POLL_RECORDS_CONFIG, 100),
             new StringDeserializer(),
             new StringDeserializer());
     consumer.subscribe(List.of(topic));
