@@ -61,7 +61,7 @@ def main() -> None:
     consumer.subscribe(["orders"])
     with lockstep.Client(server) as client:
         while True:
-            orders = [order for order in consumer.consume(100, 0.5) if order.error() is None]
+            orders = [order for order in consumer.consume(100, 0.05) if order.error() is None]
             if not orders:
                 continue
             try:

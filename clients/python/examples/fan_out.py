@@ -50,7 +50,7 @@ def main() -> None:
     consumer.subscribe(["events"])
     with lockstep.Client(server) as client:
         while True:
-            events = [event for event in consumer.consume(100, 0.5) if event.error() is None]
+            events = [event for event in consumer.consume(100, 0.05) if event.error() is None]
             if not events:
                 continue
             try:
