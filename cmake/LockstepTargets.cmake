@@ -24,9 +24,10 @@ foreach(label IN ITEMS unit sim contract integration model long)
 endforeach()
 
 # lockstep_test(NAME LABEL label SOURCES ... LIBS ... [TIMEOUT seconds]): a GoogleTest program, each
-# of its tests a CTest test of its own. RUN_SERIAL for those that measure or fill the machine.
+# of its tests a CTest test of its own, or with WHOLE all of them one. COST: about how many seconds
+# that takes, for the longest, which are to start first.
 function(lockstep_test name)
-  cmake_parse_arguments(ARG "SERIAL;WHOLE" "LABEL;TIMEOUT" "SOURCES;LIBS;ARGS" ${ARGN})
+  cmake_parse_arguments(ARG "WHOLE" "LABEL;TIMEOUT;COST" "SOURCES;LIBS;ARGS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE lockstep_options ${ARG_LIBS} GTest::gtest_main GTest::gmock)
   foreach(label IN LISTS ARG_LABEL)
@@ -42,11 +43,11 @@ function(lockstep_test name)
   if(ARG_WHOLE)
     # One process for the whole program: its tests share something dear, such as running brokers.
     add_test(NAME ${name} COMMAND ${name} ${ARG_ARGS})
-    # One at a time, for each brings brokers of its own: two cores are enough for one set of them.
+    # Each brings brokers of its own: tests/ctest_resources.json says how many sets at a time.
     set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT ${ARG_TIMEOUT}
-      RESOURCE_LOCK brokers ${environment})
-    if(ARG_SERIAL)
-      set_tests_properties(${name} PROPERTIES RUN_SERIAL TRUE)
+      RESOURCE_GROUPS brokers:1 ${environment})
+    if(ARG_COST)
+      set_tests_properties(${name} PROPERTIES COST ${ARG_COST})
     endif()
   else()
     gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
