@@ -36,23 +36,26 @@ func TestOnClusters(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for name, test := range map[string]func(*testing.T, *stack){
-				"ManyInARow":            manyInARow,
-				"AbortedIsNowhere":      abortedIsNowhere,
-				"NothingWritten":        nothingWritten,
-				"Offsets":               offsetsOfItsOwnCluster,
-				"OffsetsElsewhere":      offsetsOfAnotherCluster,
-				"Consumer":              consumerInATransaction,
-				"SuccessorFences":       successorFences,
-				"DiscardedLeavesOpen":   discardedLeavesOpen,
-				"UnwritableAborts":      unwritableAborts,
-				"KilledClient":          killedClient,
-				"KilledServer":          killedServer,
-				"Managed":               managed,
-				"RestartIsNoError":      restartIsNoError,
-				"UnknownClusterRefused": unknownClusterRefused,
+			for _, test := range []struct {
+				name string
+				run  func(*testing.T, *stack)
+			}{
+				{"ManyInARow", manyInARow},
+				{"AbortedIsNowhere", abortedIsNowhere},
+				{"NothingWritten", nothingWritten},
+				{"Offsets", offsetsOfItsOwnCluster},
+				{"OffsetsElsewhere", offsetsOfAnotherCluster},
+				{"Consumer", consumerInATransaction},
+				{"SuccessorFences", successorFences},
+				{"DiscardedLeavesOpen", discardedLeavesOpen},
+				{"UnwritableAborts", unwritableAborts},
+				{"KilledClient", killedClient},
+				{"KilledServer", killedServer},
+				{"Managed", managed},
+				{"RestartIsNoError", restartIsNoError},
+				{"UnknownClusterRefused", unknownClusterRefused},
 			} {
-				t.Run(name, func(t *testing.T) { test(t, s) })
+				t.Run(test.name, func(t *testing.T) { test.run(t, s) })
 			}
 		})
 	}
@@ -461,7 +464,7 @@ func unwritableAborts(t *testing.T, s *stack) {
 	}
 	expect(t, Aborted, result) // Registered anew, which voids the branch.
 
-	// Too large for the broker: refused, after it has begun the transaction.
+	// Of a topic that there cannot be.
 	result, err = p.client.InTxn(t.Context(), func(txn *Transaction) error {
 		out, err := txn.Enlist(t.Context(), p.a)
 		if err != nil {
@@ -587,20 +590,23 @@ func killedClient(t *testing.T, s *stack) {
 
 // kill -9 of the server at each step of a commit; the client asks on, and gets one answer.
 func killedServer(t *testing.T, s *stack) {
-	for step, outcome := range map[string]Outcome{
-		"before_prepare":     Aborted,
-		"votes_in":           Aborted,
-		"decision_durable":   Committed,
-		"participant_ended":  Committed,
-		"before_answer":      Committed,
-		"completion_durable": Committed,
+	for _, crash := range []struct {
+		step    string
+		outcome Outcome
+	}{
+		{"before_prepare", Aborted},
+		{"votes_in", Aborted},
+		{"decision_durable", Committed},
+		{"participant_ended", Committed},
+		{"before_answer", Committed},
+		{"completion_durable", Committed},
 	} {
-		t.Run(step, func(t *testing.T) {
+		t.Run(crash.step, func(t *testing.T) {
 			p := newPair(t, s)
 			p.commit("before")
 			s.kill()
 			if err := s.start("--enable-failpoints", "--failpoint",
-				"coordinator."+step+"=crash"); err != nil {
+				"coordinator."+crash.step+"=crash"); err != nil {
 				t.Fatal(err)
 			}
 			results := make(chan Result)
@@ -609,9 +615,9 @@ func killedServer(t *testing.T, s *stack) {
 			if err := s.start(); err != nil {
 				t.Fatal(err)
 			}
-			expect(t, outcome, <-results)
+			expect(t, crash.outcome, <-results)
 			p.commit("after")
-			if outcome == Committed {
+			if crash.outcome == Committed {
 				p.expectOnBoth("before", "killed", "after")
 			} else {
 				p.expectOnBoth("before", "after")

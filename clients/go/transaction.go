@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/lockstep/lockstep/clients/go/lockstepv1"
@@ -258,9 +259,11 @@ func (t *Transaction) settle(ctx context.Context, ask func() (Result, error)) (R
 			enlistment.abandon()
 		}
 	} else {
+		var all sync.WaitGroup
 		for _, enlistment := range enlistments {
-			enlistment.end(ctx, result)
+			all.Go(func() { enlistment.end(ctx, result) })
 		}
+		all.Wait()
 	}
 	if err != nil {
 		var failed *Error
