@@ -365,9 +365,7 @@ func TestCommitWaitsForWhatIsNotAcknowledged(t *testing.T) {
 			t.Error(result, err)
 		}
 	}()
-	for r.server.count("flush") == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	r.server.await("flush")
 	r.server.expectCount(0, "Commit")
 	close(acknowledge)
 	<-done

@@ -209,23 +209,15 @@ func (e *Enlistment) work() *lockstepv1.EnlistedWork {
 	return work
 }
 
-// end is after a definite answer: the producer's own end says the same. The outcome stands, whatever that
-// says.
+// end is after the transaction's: after a definite answer the producer's own end says the same. The outcome
+// stands, whatever that says. Without one (an error: the result has no outcome; or COMMITTING) the producer
+// is closed without an end of its own, for that could tear what is committed elsewhere.
 func (e *Enlistment) end(ctx context.Context, result Result) {
 	e.owner.release(e, e.ended(ctx, result))
 }
 
-// ended reports whether the producer may go on.
+// ended reports whether the producer has ended its transaction, and may go on.
 func (e *Enlistment) ended(ctx context.Context, result Result) bool {
-	for _, branch := range result.Branches {
-		if branch.Cluster == e.owner.cluster && branch.ReinitRequired {
-			return false
-		}
-	}
-	// With something unacknowledged franz-go may have another epoch in mind, or come to have one.
-	if e.failed.Err() != nil || e.unknownToProducer() {
-		return false
-	}
 	var say kgo.TransactionEndTry
 	switch result.Outcome {
 	case Committed:
@@ -233,6 +225,15 @@ func (e *Enlistment) ended(ctx context.Context, result Result) bool {
 	case Aborted:
 		say = kgo.TryAbort
 	default:
+		return false
+	}
+	for _, branch := range result.Branches {
+		if branch.Cluster == e.owner.cluster && branch.ReinitRequired {
+			return false
+		}
+	}
+	// With something unacknowledged franz-go may have another epoch in mind, or come to have one.
+	if e.failed.Err() != nil || e.unknownToProducer() {
 		return false
 	}
 	// Not the caller's: an end that is cut short leaves a producer that cannot go on.
@@ -253,12 +254,6 @@ func (e *Enlistment) unknownToProducer() bool {
 	defer e.mu.Unlock()
 	return e.registration.GetProtocol() == lockstepv1.ProducerProtocol_PRODUCER_PROTOCOL_TV2 &&
 		len(e.groups) > 0 && len(e.highest) == 0
-}
-
-// abandon is without a definite answer: the producer is closed without an end of its own, for that could
-// tear what is committed elsewhere.
-func (e *Enlistment) abandon() {
-	e.owner.release(e, false)
 }
 
 // ---- Offsets ----

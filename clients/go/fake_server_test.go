@@ -28,6 +28,7 @@ type fakeServer struct {
 	address string
 
 	mu             sync.Mutex
+	changed        *sync.Cond // The log.
 	log            []string
 	txns           map[string]*knownTxn
 	registered     []*lockstepv1.RegisterProducerRequest
@@ -70,6 +71,7 @@ func newFakeServer(t *testing.T) *fakeServer {
 		registrations: map[string]string{},
 		incarnation:   1,
 	}
+	f.changed = sync.NewCond(&f.mu)
 	f.listen("127.0.0.1:0")
 	t.Cleanup(func() { f.server.Stop() })
 	return f
@@ -163,6 +165,16 @@ func (f *fakeServer) note(what string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.log = append(f.log, what)
+	f.changed.Broadcast()
+}
+
+// await returns once the log has it.
+func (f *fakeServer) await(what string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for !slices.Contains(f.log, what) {
+		f.changed.Wait()
+	}
 }
 
 func (f *fakeServer) logged() []string {

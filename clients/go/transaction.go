@@ -248,23 +248,15 @@ func (t *Transaction) Abort(ctx context.Context) (Result, error) {
 	return t.settle(ctx, func() (Result, error) { return t.connection.abort(ctx, t.id) })
 }
 
-// settle is the one place where producers hear of the end: after a definite answer they say the same, and
-// without one they say nothing.
+// settle is the one place where producers hear of the end.
 func (t *Transaction) settle(ctx context.Context, ask func() (Result, error)) (Result, error) {
-	enlistments := t.enlistments
-	t.enlistments = nil
 	result, err := ask()
-	if err != nil || result.Outcome == Committing {
-		for _, enlistment := range enlistments {
-			enlistment.abandon()
-		}
-	} else {
-		var all sync.WaitGroup
-		for _, enlistment := range enlistments {
-			all.Go(func() { enlistment.end(ctx, result) })
-		}
-		all.Wait()
+	var all sync.WaitGroup
+	for _, enlistment := range t.enlistments {
+		all.Go(func() { enlistment.end(ctx, result) })
 	}
+	all.Wait()
+	t.enlistments = nil
 	if err != nil {
 		var failed *Error
 		if errors.As(err, &failed) {
