@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -140,7 +142,7 @@ func TestCommittingIsTheAnswerWhenThereIsNoMoreTime(t *testing.T) {
 	server := newFakeServer(t)
 	txn := begin(t, server.client())
 	server.fromNow("Commit", fate{answer: committingAnswer})
-	result, err := txn.Commit(shortly(t))
+	result, err := txn.Commit(server.until(2, "Commit"))
 	expectOutcome(t, Committing, result, err)
 	if !result.Decided() || result.Err() != nil {
 		t.Error(result)
@@ -244,7 +246,7 @@ func TestUnknownOutcomeIsNotAbortedAndMayBeAskedForAgain(t *testing.T) {
 	client := server.client()
 	txn := begin(t, client)
 	server.fromNow("Commit", fate{err: errOutcomeUnknown})
-	_, err := txn.Commit(shortly(t))
+	_, err := txn.Commit(server.until(2, "Commit"))
 	if failed := failure(t, err); failed.Effect != EffectUnknown || !strings.Contains(err.Error(), txn.ID()) {
 		t.Error(err)
 	}
@@ -261,7 +263,7 @@ func TestWorkOfUnknownEffectLeavesOnlyTheAbort(t *testing.T) {
 	server := newFakeServer(t)
 	txn := begin(t, server.client())
 	server.fromNow("Produce", fate{err: status.Error(codes.Unavailable, "")})
-	if err := txn.Produce(shortly(t), "east", record("1")); failure(t, err).Effect != EffectUnknown {
+	if err := txn.Produce(server.until(2, "Produce"), "east", record("1")); failure(t, err).Effect != EffectUnknown {
 		t.Error(err)
 	}
 	server.forget("Produce")
@@ -307,7 +309,9 @@ func TestFullIsTheCallersToHandleUntilTheCommit(t *testing.T) {
 
 func TestAServerThatComesBackIsFound(t *testing.T) {
 	server := newFakeServer(t)
-	client := server.client()
+	slow := backoff.DefaultConfig
+	slow.BaseDelay = time.Minute
+	client := server.client(WithGRPC(grpc.WithConnectParams(grpc.ConnectParams{Backoff: slow})))
 	begin(t, client).Close()
 	address := server.address
 	server.server.Stop()
@@ -377,13 +381,8 @@ func TestGetTxnTells(t *testing.T) {
 func TestACancelledContextEndsACall(t *testing.T) {
 	server := newFakeServer(t)
 	txn := begin(t, server.client())
-	held := server.hold("Commit")
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		<-held
-		cancel()
-	}()
-	_, err := txn.Commit(ctx)
+	server.hold("Commit")
+	_, err := txn.Commit(server.until(1, "Commit"))
 	if failed := failure(t, err); failed.Code != codes.Canceled || failed.Effect != EffectUnknown ||
 		!errors.Is(err, context.Canceled) {
 		t.Errorf("%+v", failed)
@@ -394,11 +393,11 @@ func TestACancelledContextEndsACall(t *testing.T) {
 
 func TestACallTimeoutHoldsWithoutADeadline(t *testing.T) {
 	server := newFakeServer(t)
-	txn := begin(t, server.client(WithCallTimeout(short)))
+	patient := server.client()
+	begun := begin(t, patient)
+	txn := &Transaction{connection: server.client(WithCallTimeout(short)).connection, id: begun.ID()}
 	server.fromNow("Produce", fate{err: errUnavailable})
-	if err := txn.Produce(t.Context(), "east", record("1")); failure(t, err).Effect != EffectNone {
-		t.Error(err)
-	}
+	failure(t, txn.Produce(t.Context(), "east", record("1")))
 }
 
 func TestOneAttemptIsNotTheWholeCall(t *testing.T) {
@@ -407,7 +406,9 @@ func TestOneAttemptIsNotTheWholeCall(t *testing.T) {
 	server.hold("Commit")
 	result, err := txn.Commit(t.Context())
 	expectOutcome(t, Committed, result, err)
-	server.expectCount(2, "Commit")
+	if n := server.count("Commit"); n < 2 {
+		t.Error(n)
+	}
 }
 
 func TestAWordOfANewerServerIsNoOutcome(t *testing.T) {

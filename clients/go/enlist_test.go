@@ -365,7 +365,7 @@ func TestCommitWaitsForWhatIsNotAcknowledged(t *testing.T) {
 			t.Error(result, err)
 		}
 	}()
-	r.server.await("flush")
+	r.server.await(1, "flush")
 	r.server.expectCount(0, "Commit")
 	close(acknowledge)
 	<-done
@@ -395,7 +395,7 @@ func TestWithoutAnAnswerTheProducerNeverEnds(t *testing.T) {
 	r := newRules(t)
 	r.server.fromNow("Commit", fate{err: errOutcomeUnknown})
 	txn := r.begun()
-	_, err := txn.Commit(shortly(t))
+	_, err := txn.Commit(r.server.until(2, "Commit"))
 	if failure(t, err).Effect != EffectUnknown {
 		t.Error(err)
 	}
@@ -414,7 +414,7 @@ func TestDecidedAndUnderWayIsNoAnswerForTheProducer(t *testing.T) {
 	r := newRules(t)
 	r.server.fromNow("Commit", fate{answer: committingAnswer})
 	txn := r.begun()
-	result, err := txn.Commit(shortly(t))
+	result, err := txn.Commit(r.server.until(2, "Commit"))
 	expectOutcome(t, Committing, result, err)
 	txn.Close()
 	r.expectNoEnd()
@@ -425,13 +425,8 @@ func TestDecidedAndUnderWayIsNoAnswerForTheProducer(t *testing.T) {
 func TestACancelledCommitDoesNotEndTheProducer(t *testing.T) {
 	r := newRules(t)
 	txn := r.begun()
-	held := r.server.hold("Commit")
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		<-held
-		cancel()
-	}()
-	if _, err := txn.Commit(ctx); failure(t, err).Effect != EffectUnknown {
+	r.server.hold("Commit")
+	if _, err := txn.Commit(r.server.until(1, "Commit")); failure(t, err).Effect != EffectUnknown {
 		t.Error(err)
 	}
 	r.expectNoEnd()
@@ -693,7 +688,7 @@ func TestAnEnlistOfUnknownEffectLeavesOnlyTheAbort(t *testing.T) {
 	}
 	r.server.fromNow("Enlist", fate{carriedOut: true, err: errOutcomeUnknown})
 	txn := begin(t, r.client)
-	if _, err := txn.Enlist(shortly(t), r.east); failure(t, err).Effect != EffectUnknown {
+	if _, err := txn.Enlist(r.server.until(2, "Enlist"), r.east); failure(t, err).Effect != EffectUnknown {
 		t.Error(err)
 	}
 	if _, err := txn.Commit(t.Context()); failure(t, err).Reason != "WRONG_STATE" {

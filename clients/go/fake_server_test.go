@@ -28,7 +28,7 @@ type fakeServer struct {
 	address string
 
 	mu             sync.Mutex
-	changed        *sync.Cond // The log.
+	more           chan struct{} // Closed, and made anew, with each line of the log.
 	log            []string
 	txns           map[string]*knownTxn
 	registered     []*lockstepv1.RegisterProducerRequest
@@ -59,7 +59,7 @@ type fate struct {
 	carriedOut bool
 	err        error
 	answer     any
-	held       chan struct{} // Not nil: closed when it is there, and not answered while its caller waits.
+	held       bool // Not answered for as long as its caller waits.
 }
 
 func newFakeServer(t *testing.T) *fakeServer {
@@ -70,8 +70,8 @@ func newFakeServer(t *testing.T) *fakeServer {
 		always:        map[string]fate{},
 		registrations: map[string]string{},
 		incarnation:   1,
+		more:          make(chan struct{}),
 	}
-	f.changed = sync.NewCond(&f.mu)
 	f.listen("127.0.0.1:0")
 	t.Cleanup(func() { f.server.Stop() })
 	return f
@@ -114,12 +114,8 @@ func (f *fakeServer) lose(method string) {
 // tell: the call does nothing and is answered so.
 func (f *fakeServer) tell(method string, answer any) { f.next(method, fate{answer: answer}) }
 
-// hold: the call is carried out, and not answered for as long as its caller waits. Closed when it is there.
-func (f *fakeServer) hold(method string) <-chan struct{} {
-	held := make(chan struct{})
-	f.next(method, fate{carriedOut: true, held: held})
-	return held
-}
+// hold: the call is carried out, and not answered for as long as its caller waits.
+func (f *fakeServer) hold(method string) { f.next(method, fate{carriedOut: true, held: true}) }
 
 func (f *fakeServer) next(method string, what fate) {
 	f.mu.Lock()
@@ -164,17 +160,42 @@ func (f *fakeServer) voidRegistrations() {
 func (f *fakeServer) note(what string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.log = append(f.log, what)
-	f.changed.Broadcast()
+	f.write(what)
 }
 
-// await returns once the log has it.
-func (f *fakeServer) await(what string) {
+func (f *fakeServer) write(line string) {
+	f.log = append(f.log, line)
+	close(f.more)
+	f.more = make(chan struct{})
+}
+
+// await returns once the log has it so many times.
+func (f *fakeServer) await(times int, what string) {
+	for {
+		seen := f.seen()
+		if f.count(what) >= times {
+			return
+		}
+		<-seen
+	}
+}
+
+// until is a context that ends once the log has it so many times.
+func (f *fakeServer) until(times int, what string) context.Context {
+	ctx, cancel := context.WithCancel(f.t.Context())
+	f.t.Cleanup(cancel)
+	go func() {
+		f.await(times, what)
+		cancel()
+	}()
+	return ctx
+}
+
+// seen is closed when the log has one line more.
+func (f *fakeServer) seen() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for !slices.Contains(f.log, what) {
-		f.changed.Wait()
-	}
+	return f.more
 }
 
 func (f *fakeServer) logged() []string {
@@ -242,19 +263,20 @@ func serve[A any](
 	ctx context.Context, f *fakeServer, method string, do func() (A, error),
 ) (A, error) {
 	answer, err, held := serveLocked(f, method, do)
-	if held != nil {
-		close(held)
+	if held {
 		<-ctx.Done()
+		var none A
+		return none, status.FromContextError(ctx.Err()).Err()
 	}
 	return answer, err
 }
 
 func serveLocked[A any](
 	f *fakeServer, method string, do func() (A, error),
-) (answer A, err error, held chan struct{}) {
+) (answer A, err error, held bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.log = append(f.log, method)
+	f.write(method)
 	what, ok := f.always[method]
 	if queue := f.fates[method]; len(queue) > 0 {
 		what, ok = queue[0], true
@@ -262,13 +284,13 @@ func serveLocked[A any](
 	}
 	if !ok {
 		answer, err = do()
-		return answer, err, nil
+		return answer, err, false
 	}
 	if what.carriedOut {
 		answer, err = do()
 	}
 	if what.answer != nil {
-		return what.answer.(A), nil, nil
+		return what.answer.(A), nil, false
 	}
 	if what.err != nil {
 		err = what.err
