@@ -47,7 +47,9 @@ const (
 //
 // Errors that every call may end with, beside those listed with it (reasons in error.proto):
 //
-//	INVALID_ARGUMENT    INVALID_REQUEST  a missing or malformed field. Nothing happened.
+//	INVALID_ARGUMENT    INVALID_REQUEST  a missing or malformed field, or a call without a
+//	                                     deadline, other than WatchTxn, ExecuteStream and Backup.
+//	                                     Nothing happened.
 //	RESOURCE_EXHAUSTED  LIMIT_REACHED    too many calls under way. Nothing happened; retry.
 //	RESOURCE_EXHAUSTED  (no reason)      gRPC's own: the message is larger than the server takes.
 //	UNAVAILABLE         UNAVAILABLE      the server is starting. Nothing happened; retry.
@@ -374,7 +376,9 @@ func (c *coordinatorClient) Enlist(ctx context.Context, in *EnlistRequest, opts 
 //
 // Errors that every call may end with, beside those listed with it (reasons in error.proto):
 //
-//	INVALID_ARGUMENT    INVALID_REQUEST  a missing or malformed field. Nothing happened.
+//	INVALID_ARGUMENT    INVALID_REQUEST  a missing or malformed field, or a call without a
+//	                                     deadline, other than WatchTxn, ExecuteStream and Backup.
+//	                                     Nothing happened.
 //	RESOURCE_EXHAUSTED  LIMIT_REACHED    too many calls under way. Nothing happened; retry.
 //	RESOURCE_EXHAUSTED  (no reason)      gRPC's own: the message is larger than the server takes.
 //	UNAVAILABLE         UNAVAILABLE      the server is starting. Nothing happened; retry.
