@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Iterable
 
-RESOURCES = Path(__file__).resolve().parents[2] / "tests" / "ctest_resources.json"
 PROGRESS_SECONDS = 15
 STARTED = re.compile(r"^ *Start +\d+: (\S+)")
 FINISHED = re.compile(r"^ *(\d+)/(\d+) Test +#\d+: (\S+)")
@@ -94,7 +93,7 @@ def run(build: Path, arguments: list[str]) -> int:
     junit = build / "ctest-junit.xml"
     junit.unlink(missing_ok=True)
     command = ["ctest", "--test-dir", str(build), "--output-on-failure", "--no-tests=error",
-               "--resource-spec-file", str(RESOURCES), "--output-junit", junit.name, "--test-output-size-passed", "10000000",
+               "--output-junit", junit.name, "--test-output-size-passed", "10000000",
                "--test-output-size-failed", "10000000", *arguments]
     began = told = time.monotonic()
     done, running, closing = "0", "", "No tests were found"
