@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "call_context.h"
+
 namespace lockstep::testing {
 namespace {
 
@@ -22,10 +24,6 @@ std::string NameAndFree(rd_kafka_error_t* error) {
 
 void Require(const std::string& error, const std::string& what) {
   if (!error.empty()) throw std::runtime_error(what + ": " + error);
-}
-
-void SetDeadline(grpc::ClientContext& context) {
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
 }
 
 }  // namespace
@@ -59,12 +57,11 @@ OwnProducer::OwnProducer(Options options) : options_(std::move(options)) {
 OwnProducer::~OwnProducer() { rd_kafka_destroy(producer_); }
 
 grpc::Status OwnProducer::Register(v1::Coordinator::Stub& stub) {
-  grpc::ClientContext context;
-  SetDeadline(context);
+  CallContext context;
   v1::RegisterProducerRequest request;
   request.set_cluster(options_.cluster);
   request.set_transactional_id(options_.transactional_id);
-  request.set_protocol(v1::PRODUCER_PROTOCOL_TV1);
+  request.set_protocol(options_.protocol);
   return stub.RegisterProducer(&context, request, &registration_);
 }
 
@@ -79,8 +76,7 @@ void OwnProducer::Start(v1::Coordinator::Stub& stub) {
 }
 
 grpc::Status OwnProducer::Enlist(v1::Coordinator::Stub& stub, const std::string& txn_id) {
-  grpc::ClientContext context;
-  SetDeadline(context);
+  CallContext context;
   v1::EnlistRequest request;
   request.set_txn_id(txn_id);
   request.set_registration_id(registration_.registration_id());

@@ -26,6 +26,7 @@ class OwnProducer {
     std::string bootstrap;
     std::string transactional_id;
     std::chrono::milliseconds transaction_timeout = std::chrono::minutes(1);
+    v1::ProducerProtocol protocol = v1::PRODUCER_PROTOCOL_TV1;  ///< What it says of itself.
   };
 
   explicit OwnProducer(Options options);

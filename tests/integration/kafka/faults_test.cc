@@ -13,6 +13,7 @@ namespace lockstep::kafka::testing {
 namespace {
 
 using coordinator::ClusterState;
+using ::lockstep::testing::Gate;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;

@@ -11,7 +11,7 @@
 #include <set>
 #include <stdexcept>
 
-namespace lockstep::kafka::testing {
+namespace lockstep::testing {
 namespace {
 
 sockaddr_in Loopback(std::uint16_t port) {
@@ -94,6 +94,11 @@ Gate::~Gate() {
   ::shutdown(listener_, SHUT_RDWR);
   acceptor_.join();
   ::close(listener_);
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    changed_.notify_all();
+  }
   for (const auto& connection : connections_) connection->Cut();
   for (std::thread& pump : pumps_) pump.join();
 }
@@ -104,20 +109,25 @@ void Gate::Accept() {
     if (client < 0) return;
     const auto connection = std::make_shared<Connection>();
     connection->client = client;
-    connection->broker = ::socket(AF_INET, SOCK_STREAM, 0);
+    connection->broker = ConnectToBroker();
+    if (connection->broker < 0) continue;
     const int on = 1;
     for (const int socket : {connection->client, connection->broker}) {
       ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    }
-    sockaddr_in address = Loopback(upstream_);
-    if (::connect(connection->broker, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
-      continue;
     }
     const std::lock_guard lock(mutex_);
     connections_.push_back(connection);
     pumps_.emplace_back([this, connection] { PumpRequests(connection); });
     pumps_.emplace_back([this, connection] { PumpAnswers(connection); });
   }
+}
+
+int Gate::ConnectToBroker() const {
+  const int broker = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = Loopback(upstream_);
+  if (::connect(broker, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) return broker;
+  ::close(broker);
+  return -1;
 }
 
 void Gate::PumpRequests(const std::shared_ptr<Connection>& connection) {
@@ -128,7 +138,8 @@ void Gate::PumpRequests(const std::shared_ptr<Connection>& connection) {
     const std::string client = frame->substr(14, std::max<std::int16_t>(name_size, 0));
     Loss loss{};
     if (Take(api_key, client, loss)) {
-      if (loss == Loss::kRequest) break;
+      if (loss == Loss::kHold) Hold(*frame);
+      if (loss != Loss::kAnswer) break;
       const std::lock_guard lock(connection->mutex);
       connection->lost_answers.insert(Number(*frame, 8, 4));
     }
@@ -164,6 +175,41 @@ void Gate::Lose(Loss loss, std::int16_t api_key, std::string client, int count) 
   rules_.push_back({loss, api_key, std::move(client), count});
 }
 
+void Gate::Hold(std::string frame) {
+  std::unique_lock lock(mutex_);
+  held_.push_back(std::move(frame));
+  changed_.wait(lock, [this, cuts = cuts_] { return closed_ || cuts_ > cuts; });
+}
+
+std::size_t Gate::held() {
+  const std::lock_guard lock(mutex_);
+  return held_.size();
+}
+
+void Gate::Cut() {
+  const std::lock_guard lock(mutex_);
+  ++cuts_;
+  changed_.notify_all();
+}
+
+std::vector<Gate::Delivered> Gate::Deliver() {
+  std::vector<std::string> frames;
+  {
+    const std::lock_guard lock(mutex_);
+    frames.swap(held_);
+  }
+  std::vector<Delivered> delivered;
+  for (const std::string& frame : frames) {
+    const int broker = ConnectToBroker();
+    std::optional<std::string> answer;
+    if (broker >= 0 && WriteAll(broker, frame)) answer = ReadFrame(broker);
+    ::close(broker);
+    if (!answer) throw std::runtime_error("what was held got no answer");
+    delivered.push_back({static_cast<std::int16_t>(Number(frame, 6, 2)), answer->substr(4)});
+  }
+  return delivered;
+}
+
 int Gate::StillToLose() {
   const std::lock_guard lock(mutex_);
   int count = 0;
@@ -176,4 +222,4 @@ void Gate::Forget() {
   rules_.clear();
 }
 
-}  // namespace lockstep::kafka::testing
+}  // namespace lockstep::testing
