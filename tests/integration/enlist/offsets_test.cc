@@ -276,6 +276,17 @@ class OwnOffsetsTest : public OffsetsTest {
     return response;
   }
 
+  void AbortAll(const std::string& txn) {
+    CallContext context;
+    v1::AbortRequest request;
+    request.set_txn_id(txn);
+    v1::AbortResponse response;
+    EXPECT_TRUE(daemon_->coordinator().Abort(&context, request, &response).ok());
+    EXPECT_EQ(response.outcome(), v1::OUTCOME_ABORTED);
+    EXPECT_EQ(offsets_.AbortOwn(), "");
+    EXPECT_EQ(records_.AbortOwn(), "");
+  }
+
   OwnProducer offsets_;
   OwnProducer records_;
 };
@@ -296,15 +307,21 @@ TEST_F(OwnOffsetsTest, OffsetsOfTheOneAndRecordsOfTheOtherCommitTogether) {
   // A stale member's is refused to the producer itself, and the transaction aborts.
   txn = Begin(7);
   EXPECT_NE(offsets_.SendOffsets({"in", 0}, 7, old.get(), name_), "");
-  CallContext context;
-  v1::AbortRequest request;
-  request.set_txn_id(txn);
-  v1::AbortResponse response;
-  ASSERT_TRUE(daemon_->coordinator().Abort(&context, request, &response).ok());
-  EXPECT_EQ(offsets_.AbortOwn(), "");
-  EXPECT_EQ(records_.AbortOwn(), "");
+  AbortAll(txn);
   EXPECT_EQ(CommittedOffset(Bootstrap("a"), name_, {"in", 0}), 6);
   EXPECT_FALSE(Written(7));
+}
+
+/// No request of ours tells of it: the broker refuses the producer itself.
+TEST_F(OwnOffsetsTest, OffsetsOfTheOtherClustersGroupAreRefused) {
+  const GroupConsumer consumer(Bootstrap("b"), name_, "in");
+  const std::string txn = Begin(5);
+  EXPECT_NE(offsets_.SendOffsets({"in", 0}, 5, consumer.metadata().get(), name_), "");
+  AbortAll(txn);
+  for (const auto* cluster : {"a", "b"}) {
+    EXPECT_EQ(CommittedOffset(Bootstrap(cluster), name_, {"in", 0}), -1);
+  }
+  EXPECT_FALSE(Written(5));
 }
 
 /// Its offsets are told as written, and the broker does not show them.
