@@ -12,7 +12,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.TransactionState;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
@@ -35,6 +38,9 @@ class EnlistedIT extends OnClusters {
 
   private String topic;
   private final AtomicInteger made = new AtomicInteger();
+  /** How the producers' own ends went: "commit OK", or with an exception's name. */
+  private final List<String> ownEnds = new CopyOnWriteArrayList<>();
+  private Runnable beforeOwnEnd = () -> {};
   private final List<EnlistedProducer<String, String>> producers = new ArrayList<>();
   private EnlistedProducer<String, String> a;
   private EnlistedProducer<String, String> b;
@@ -57,10 +63,15 @@ class EnlistedIT extends OnClusters {
 
   private EnlistedProducer<String, String> producer(
       String cluster, String id, ProducerProtocol protocol) {
+    return producer(cluster, id, protocol, 600_000);
+  }
+
+  private EnlistedProducer<String, String> producer(
+      String cluster, String id, ProducerProtocol protocol, int timeoutMs) {
     Map<String, Object> config = new HashMap<>();
     config.put("bootstrap.servers", stack.bootstrap(cluster));
     config.put("transactional.id", id);
-    config.put("transaction.timeout.ms", 600_000);
+    config.put("transaction.timeout.ms", timeoutMs);
     EnlistedProducer<String, String> producer =
         EnlistedProducer.create(
             client,
@@ -69,7 +80,7 @@ class EnlistedIT extends OnClusters {
             protocol,
             () -> {
               made.incrementAndGet();
-              return new KafkaProducer<>(config, new StringSerializer(), new StringSerializer());
+              return new Watched(config);
             });
     producers.add(producer);
     return producer;
@@ -101,6 +112,7 @@ class EnlistedIT extends OnClusters {
     }
     assertOnBoth(values);
     assertEquals(2, made.get());
+    assertEquals(Set.of("commit OK"), Set.copyOf(ownEnds));
     micros.subList(0, 10).clear();
     micros.sort(null);
     System.out.printf(
@@ -122,6 +134,8 @@ class EnlistedIT extends OnClusters {
     }
     assertEquals(Outcome.COMMITTED, both("after").outcome());
     assertOnBoth(List.of("before", "after"));
+    assertEquals(Set.of("commit OK", "abort OK"), Set.copyOf(ownEnds));
+    assertEquals(2, made.get());
   }
 
   @Test
@@ -181,6 +195,68 @@ class EnlistedIT extends OnClusters {
   }
 
   @Test
+  void aSuccessorThatNobodyRegisteredIsLeftAlone() throws Exception {
+    both("before");
+    try (Transaction txn = client.begin();
+        KafkaProducer<String, String> successor =
+            new KafkaProducer<>(
+                Map.of(
+                    "bootstrap.servers", stack.bootstrap("a"), "transactional.id", "id-" + topic),
+                new StringSerializer(),
+                new StringSerializer())) {
+      txn.enlist(a).send(new ProducerRecord<>(topic, "zombie")).get();
+      txn.enlist(b).send(new ProducerRecord<>(topic, "zombie")).get();
+      successor.initTransactions();
+      successor.beginTransaction();
+      successor.send(new ProducerRecord<>(topic, "its own")).get();
+      assertEquals(Outcome.ABORTED, txn.commit().outcome());
+      assertEquals(List.of("before"), stack.committed("a", topic));
+      successor.commitTransaction();
+    }
+    assertEquals(Outcome.COMMITTED, both("after").outcome());
+    assertEquals(List.of("before", "its own", "after"), stack.committed("a", topic));
+    assertEquals(List.of("before", "after"), stack.committed("b", topic));
+  }
+
+  /** Told COMMITTED, but too late with its own commitTransaction. */
+  @Test
+  void aSuccessorBeforeTheOwnEndChangesNothing() {
+    EnlistedProducer<String, String> successor = producer("a", "id-" + topic);
+    beforeOwnEnd = successor::warmUp;
+    TxnResult result = both("told");
+    beforeOwnEnd = () -> {};
+    assertEquals(Outcome.COMMITTED, result.outcome(), result.describe());
+    System.out.printf("own ends after a successor's start: %s%n", ownEnds);
+    a = successor;
+    assertEquals(Outcome.COMMITTED, both("after").outcome());
+    assertOnBoth(List.of("told", "after"));
+  }
+
+  @Test
+  void whatTheBrokerTimedOutIsAborted() throws Exception {
+    a = producer("a", "id-" + topic, ProducerProtocol.ofKafkaClients(), 1_000);
+    try (Transaction txn = client.begin();
+        Admin admin = Admin.create(Map.of("bootstrap.servers", stack.bootstrap("a")))) {
+      txn.enlist(a).send(new ProducerRecord<>(topic, "late")).get();
+      txn.enlist(b).send(new ProducerRecord<>(topic, "late")).get();
+      TransactionState state;
+      do {
+        state =
+            admin
+                .describeTransactions(Set.of("id-" + topic))
+                .description("id-" + topic)
+                .get()
+                .state();
+      } while (state != TransactionState.COMPLETE_ABORT);
+      assertEquals(Outcome.ABORTED, txn.commit().outcome());
+    }
+    a.close();
+    a = producer("a", "id-" + topic);
+    assertEquals(Outcome.COMMITTED, both("after").outcome());
+    assertOnBoth(List.of("after"));
+  }
+
+  @Test
   void theWrongProtocolCostsAProducerAndNeverAnOutcome() {
     ProducerProtocol wrong =
         ProducerProtocol.ofKafkaClients() == ProducerProtocol.TV1
@@ -195,7 +271,14 @@ class EnlistedIT extends OnClusters {
       assertNotEquals(Outcome.HEURISTIC, result.outcome(), result.describe());
     }
     assertOnBoth(values);
-    System.out.printf("wrong protocol: %d of 3 committed, %d producers%n", values.size(), made.get());
+    try (Transaction txn = client.begin()) {
+      txn.enlist(a).send(new ProducerRecord<>(topic, "aborted"));
+      assertEquals(Outcome.ABORTED, txn.abort().outcome());
+    }
+    assertOnBoth(values);
+    System.out.printf(
+        "wrong protocol: %d of 3 committed, %d producers, own ends %s%n",
+        values.size(), made.get(), ownEnds);
   }
 
   @Test
@@ -276,6 +359,34 @@ class EnlistedIT extends OnClusters {
       assertEquals(Outcome.COMMITTED, txn.commit().outcome());
     }
     assertFalse(stack.committed("a", topic).isEmpty());
+  }
+
+  /** Tells how its own ends went. */
+  private final class Watched extends KafkaProducer<String, String> {
+    Watched(Map<String, Object> config) {
+      super(config, new StringSerializer(), new StringSerializer());
+    }
+
+    @Override
+    public void commitTransaction() {
+      beforeOwnEnd.run();
+      watch("commit", super::commitTransaction);
+    }
+
+    @Override
+    public void abortTransaction() {
+      watch("abort", super::abortTransaction);
+    }
+
+    private void watch(String what, Runnable end) {
+      try {
+        end.run();
+        ownEnds.add(what + " OK");
+      } catch (RuntimeException e) {
+        ownEnds.add(what + " " + e.getClass().getSimpleName());
+        throw e;
+      }
+    }
   }
 
   /** A producer that is never used. */

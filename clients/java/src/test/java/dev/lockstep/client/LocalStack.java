@@ -21,7 +21,10 @@ import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
-/** Two real clusters, a and b, and a lockstepd that may be killed and comes back where it was. */
+/**
+ * Two real clusters, a and b, and a lockstepd that may be killed and comes back where it was. The
+ * system properties broker.version and broker.transaction.version say which clusters.
+ */
 final class LocalStack implements AutoCloseable {
   private static final Path ROOT = Path.of("../..").toAbsolutePath().normalize();
 
@@ -32,13 +35,21 @@ final class LocalStack implements AutoCloseable {
       System.getProperty(
           "lockstepd", ROOT.resolve("build/debug/src/server/lockstepd").toString());
   private final Map<String, String> bootstrap;
+  private final int transactionVersion;
   private final int port;
   private Process daemon;
 
-  LocalStack(String kafkaVersion) throws Exception {
-    clusters("start", "--name", "a", "--name", "b", "--kafka", kafkaVersion);
+  /**
+   * @param gate to stand before cluster a; or null
+   */
+  LocalStack(Gate gate) throws Exception {
+    Process a = startCluster("a", gate == null ? 0 : gate.port());
+    Process b = startCluster("b", 0);
+    if (a.waitFor() != 0 || b.waitFor() != 0) throw new IOException("no clusters: " + folder);
     List<String> env = Files.readAllLines(folder.resolve("clusters/clusters.env"));
-    bootstrap = Map.of("a", address(env, "A"), "b", address(env, "B"));
+    bootstrap = Map.of("a", value(env, "A_BOOTSTRAP"), "b", value(env, "B_BOOTSTRAP"));
+    transactionVersion = Integer.parseInt(value(env, "A_TRANSACTION_VERSION"));
+    if (gate != null) gate.leadTo(bootstrap("a"));
     try (ServerSocket free = new ServerSocket(0)) {
       port = free.getLocalPort();
     }
@@ -57,8 +68,23 @@ final class LocalStack implements AutoCloseable {
     start();
   }
 
-  private static String address(List<String> env, String name) {
-    String variable = "LOCKSTEP_CLUSTER_" + name + "_BOOTSTRAP=";
+  private Process startCluster(String name, int advertisedPort) throws IOException {
+    List<String> words =
+        new ArrayList<>(
+            List.of("--name", name, "--kafka", System.getProperty("broker.version", "4.4.0")));
+    String transactionVersion = System.getProperty("broker.transaction.version");
+    if (transactionVersion != null) {
+      words.addAll(List.of("--transaction-version", transactionVersion));
+    }
+    if (advertisedPort != 0) {
+      String listener = "advertised.listeners=PLAINTEXT://127.0.0.1:" + advertisedPort;
+      words.addAll(List.of("--property", listener));
+    }
+    return clusters("start", words);
+  }
+
+  private static String value(List<String> env, String name) {
+    String variable = "LOCKSTEP_CLUSTER_" + name + "=";
     return env.stream()
         .filter(line -> line.startsWith(variable))
         .map(line -> line.substring(variable.length()).replaceAll("['\"]", ""))
@@ -66,16 +92,12 @@ final class LocalStack implements AutoCloseable {
         .orElseThrow();
   }
 
-  private void clusters(String command, String... arguments) throws Exception {
+  private Process clusters(String command, List<String> arguments) throws IOException {
     List<String> words = new ArrayList<>();
     words.add(ROOT.resolve("scripts/clusters").toString());
     words.addAll(List.of(command, "--dir", folder.resolve("clusters").toString()));
-    words.addAll(Arrays.asList(arguments));
-    Process process =
-        new ProcessBuilder(words).redirectErrorStream(true).redirectOutput(log()).start();
-    if (process.waitFor() != 0) {
-      throw new IOException("scripts/clusters " + command + ": " + folder);
-    }
+    words.addAll(arguments);
+    return new ProcessBuilder(words).redirectErrorStream(true).redirectOutput(log()).start();
   }
 
   private ProcessBuilder.Redirect log() {
@@ -107,6 +129,11 @@ final class LocalStack implements AutoCloseable {
 
   String bootstrap(String cluster) {
     return bootstrap.get(cluster);
+  }
+
+  /** What {@code claimed} is worth on these clusters. */
+  ProducerProtocol protocol(ProducerProtocol claimed) {
+    return transactionVersion < 2 ? ProducerProtocol.TV1 : claimed;
   }
 
   /** A topic of one partition on both clusters. */
@@ -148,7 +175,7 @@ final class LocalStack implements AutoCloseable {
   public void close() throws Exception {
     daemon.destroy();
     if (!daemon.waitFor(20, TimeUnit.SECONDS)) kill();
-    clusters("stop");
+    if (clusters("stop", List.of()).waitFor() != 0) throw new IOException("stop: " + folder);
     try (Stream<Path> all = Files.walk(folder)) {
       all.sorted(Comparator.reverseOrder()).map(Path::toFile).forEach(File::delete);
     }

@@ -10,7 +10,7 @@ abstract class OnClusters {
 
   @BeforeAll
   static void start() throws Exception {
-    stack = new LocalStack(System.getProperty("broker.version", "4.4.0"));
+    stack = new LocalStack(null);
     client = stack.connect();
   }
 
