@@ -1,21 +1,18 @@
 #!/usr/bin/env python3
-"""Unpacks a pinned Go into a folder, unless it is there: fetch_go.py FOLDER. Prints where it is.
+"""Unpacks a pinned Go into a folder, unless it is there: fetch_go.py GO FOLDER. Prints where it is.
 
-Go's toolchains are modules: they come from where modules come from (GOPROXY), and are checked as modules
-are, by a hash over the files' hashes (h1, as in go.sum).
+Go's toolchains are modules: any GO, however old, downloads one from where it gets modules (GOPROXY), and
+says its hash (h1, as in go.sum).
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
+import json
 import os
 import platform
-import shutil
+import subprocess
 import sys
 import tempfile
-import urllib.request
-import zipfile
 from pathlib import Path
 
 VERSION = "1.26.8"
@@ -26,60 +23,37 @@ HASHES = {
 MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
-def proxies() -> list[str]:
-    words = os.environ.get("GOPROXY", "").replace("|", ",").split(",")
-    return [word for word in words if "://" in word] or ["https://proxy.golang.org"]
-
-
-def download(path: str, target: Path) -> None:
-    for proxy in proxies():
-        try:
-            with urllib.request.urlopen(f"{proxy.rstrip('/')}/{path}", timeout=60) as source:
-                with target.open("wb") as file:
-                    shutil.copyfileobj(source, file)
-            return
-        except OSError as error:
-            print(f"{proxy}: {error}", file=sys.stderr)
-    sys.exit(f"fetch_go.py: no Go module proxy has {path}")
-
-
-def check(archive: zipfile.ZipFile, expected: str) -> None:
-    lines = "".join(f"{hashlib.sha256(archive.read(name)).hexdigest()}  {name}\n"
-                    for name in sorted(archive.namelist()))
-    found = "h1:" + base64.b64encode(hashlib.sha256(lines.encode()).digest()).decode()
-    if found != expected:
-        sys.exit(f"fetch_go.py: the toolchain's hash is {found}, not {expected}")
-
-
-def unpack(archive: zipfile.ZipFile, prefix: str, target: Path) -> None:
-    archive.extractall(target)
-    root = target / prefix
-    # A module's files have no mode: these are the programs among them.
-    for program in [*root.glob("bin/*"), *root.glob("pkg/tool/*/*")]:
-        program.chmod(0o755)
+def download(go: str, module: str, cache: Path) -> dict[str, str]:
+    own = {"GOMODCACHE": str(cache), "GOFLAGS": "-modcacherw", "GOTOOLCHAIN": "local"}
+    done = subprocess.run([go, "mod", "download", "-json", module], cwd=cache, env={**os.environ, **own},
+                          stdout=subprocess.PIPE, text=True, check=False)
+    told = json.loads(done.stdout or "{}")
+    if done.returncode != 0 or "Error" in told:
+        sys.exit(f"fetch_go.py: {told.get('Error', f'{go} ended with {done.returncode}')}")
+    return told
 
 
 def main() -> None:
-    if len(sys.argv) != 2:
+    if len(sys.argv) != 3:
         sys.exit(__doc__)
-    folder = Path(sys.argv[1])
+    go, folder = sys.argv[1], Path(sys.argv[2]).resolve()
     machine = MACHINES.get(platform.machine())
     if machine is None or sys.platform != "linux":
         sys.exit(f"fetch_go.py: no Go is pinned for {sys.platform} on {platform.machine()}: install "
                  f"Go {VERSION} or later")
-    version = f"v0.0.1-go{VERSION}.linux-{machine}"
-    prefix = f"golang.org/toolchain@{version}"
-    if not (folder / prefix).exists():
+    root = folder / f"go{VERSION}.linux-{machine}"
+    if not root.exists():
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as temporary:
-            file = Path(temporary) / "toolchain.zip"
-            download(f"golang.org/toolchain/@v/{version}.zip", file)
-            with zipfile.ZipFile(file) as archive:
-                check(archive, HASHES[machine])
-                unpack(archive, prefix, Path(temporary))
-            (folder / prefix).parent.mkdir(exist_ok=True)
-            os.rename(Path(temporary) / prefix, folder / prefix)
-    print(folder / prefix / "bin" / "go")
+            told = download(go, f"golang.org/toolchain@v0.0.1-{root.name}", Path(temporary))
+            if told["Sum"] != HASHES[machine]:
+                sys.exit(f"fetch_go.py: the toolchain's hash is {told['Sum']}, not {HASHES[machine]}")
+            unpacked = Path(told["Dir"])
+            # A module's files have no mode: these are the programs among them.
+            for program in [*unpacked.glob("bin/*"), *unpacked.glob("pkg/tool/*/*")]:
+                program.chmod(0o755)
+            os.rename(unpacked, root)
+    print(root / "bin" / "go")
 
 
 if __name__ == "__main__":
