@@ -23,13 +23,14 @@
 
 #include "call_context.h"
 #include "figures.h"
-#include "kafka/producer.h"
 #include "lockstep/v1/coordinator.grpc.pb.h"
+#include "plain_pair.h"
 
 namespace {
 
 using namespace lockstep;  // NOLINT(google-build-using-namespace)
 using bench::Percentile;
+using bench::PlainPair;
 using bench::PrintRow;
 using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::duration<double, std::milli>;
@@ -52,92 +53,6 @@ struct Settings {
   std::cerr << "commit_bench: " << what << "\n";
   std::exit(1);
 }
-
-void Check(const std::optional<kafka::Failure>& failure, const char* what) {
-  if (failure) Die(std::string(what) + ": " + failure->message);
-}
-
-/// One cluster's side of the plain pair.
-class PlainSide {
- public:
-  PlainSide(const std::string& name, const std::string& bootstrap, const Settings& settings)
-      : log_(ClusterName(name)) {
-    kafka::ClusterConfig config{.name = ClusterName(name), .bootstrap_servers = {bootstrap}};
-    record_ = {.topic = settings.topic, .partition = 0, .value = std::string(settings.size, 'x')};
-    for (int i = 0; i < settings.producers; ++i) {
-      auto producer = kafka::Producer::Create(
-          config, TransactionalId("plain-" + name + "-" + std::to_string(i)),
-          std::chrono::minutes(1), log_);
-      if (!producer.ok()) Die(producer.error().message);
-      std::optional<kafka::Failure> failure;
-      do {
-        failure = (*producer)->InitTransactions(std::chrono::seconds(10));
-      } while (failure && failure->retriable);
-      Check(failure, "init_transactions");
-      Check((*producer)->Warm({{settings.topic, {.partitions = 1}}}, std::chrono::seconds(10)),
-            "warm");
-      producers_.push_back(std::move(*producer));
-    }
-  }
-
-  void RunOne() {
-    kafka::Producer& producer = *producers_[next_++ % producers_.size()];
-    Check(producer.BeginTransaction(), "begin");
-    Check(producer.Produce(record_, 0), "produce");
-    bool delivered = false;
-    while (!delivered) {
-      producer.TakeReports(std::chrono::seconds(1), [&](const kafka::DeliveryReport& report) {
-        Check(report.failure, "delivery");
-        delivered = true;
-      });
-    }
-    Check(producer.CommitTransaction(std::chrono::seconds(10)), "commit");
-  }
-
- private:
-  kafka::LogBridge log_;
-  txn::Record record_;
-  std::vector<std::unique_ptr<kafka::Producer>> producers_;
-  std::size_t next_ = 0;
-};
-
-/// Both sides at once, the second on a thread of its own that waits for work.
-class PlainPair {
- public:
-  explicit PlainPair(const Settings& settings)
-      : a_("a", settings.a, settings), b_("b", settings.b, settings), worker_([this] { Work(); }) {}
-  ~PlainPair() {
-    go_.store(kStop);
-    go_.notify_one();
-    worker_.join();
-  }
-
-  void RunOne() {
-    go_.store(kGo);
-    go_.notify_one();
-    a_.RunOne();
-    go_.wait(kGo);
-  }
-
- private:
-  enum Signal { kIdle, kGo, kStop };
-
-  void Work() {
-    for (;;) {
-      go_.wait(kIdle);
-      if (go_.load() == kStop) return;
-      b_.RunOne();
-      Signal expected = kGo;
-      go_.compare_exchange_strong(expected, kIdle);
-      go_.notify_one();
-    }
-  }
-
-  PlainSide a_;
-  PlainSide b_;
-  std::atomic<Signal> go_{kIdle};
-  std::thread worker_;
-};
 
 class Lockstep {
  public:
@@ -211,7 +126,11 @@ Settings Parse(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   const Settings settings = Parse(argc, argv);
-  PlainPair plain(settings);
+  PlainPair plain({.a = settings.a,
+                   .b = settings.b,
+                   .topic = settings.topic,
+                   .producers = settings.producers,
+                   .size = settings.size});
   Lockstep lockstep(settings);
   for (int i = 0; i < settings.warmup; ++i) {
     plain.RunOne();

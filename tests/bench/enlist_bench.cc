@@ -1,8 +1,9 @@
 // Commits per second of transactions whose producers are the clients' own, on two fake clusters
 // over sockets: what lockstepd itself can do, with its clients and brokers on the same cores. The
-// brokers answer at once and keep nothing on a disk; lockstepd's log is a real one.
+// brokers answer at once and keep nothing on a disk; lockstepd's log is a real one. Beside it, in
+// turn, what one client of librdkafka's does on two real clusters without any atomicity.
 //
-//   enlist_bench [--runs 7] [--commits 20000] [--producers 64]
+//   enlist_bench --a HOST:PORT --b HOST:PORT [--runs 7] [--commits 20000] [--producers 64]
 //
 // Each producer is a pair of transactional.ids, one a cluster, and runs one transaction at a time:
 // BeginGlobalTxn, Enlist on both clusters, Commit. Also tells what a commit costs: requests to a
@@ -31,6 +32,7 @@
 #include "fake_broker.h"
 #include "figures.h"
 #include "lockstepd.h"
+#include "plain_pair.h"
 #include "wire/protocol/codec.h"
 
 namespace {
@@ -44,6 +46,9 @@ using wire::protocol::Writer;
 using Clock = std::chrono::steady_clock;
 
 struct Settings {
+  std::string a;
+  std::string b;
+  int plain = 200;
   int runs = 7;
   int commits = 20'000;
   int producers = 64;
@@ -353,6 +358,12 @@ double RunAll(std::vector<std::unique_ptr<App>>& apps, int commits) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+double RunPlain(bench::PlainPair& plain, int count) {
+  const auto start = Clock::now();
+  for (int i = 0; i < count; ++i) plain.RunOne();
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
 void Run(const Settings& settings) {
   FakeCluster a("a");
   FakeCluster b("b");
@@ -363,8 +374,12 @@ void Run(const Settings& settings) {
   for (int i = 0; i < settings.producers; ++i) {
     apps.push_back(std::make_unique<App>(daemon.coordinator(), std::array{&a, &b}, i));
   }
+  bench::PlainPair plain({.a = settings.a, .b = settings.b});
   RunAll(apps, settings.commits / 4);  // Warm.
+  RunPlain(plain, settings.plain / 4);
 
+  std::vector<double> plain_rates;
+  std::vector<double> ratios;
   std::vector<double> rates;
   std::vector<double> cpu;
   std::vector<double> requests;
@@ -376,10 +391,14 @@ void Run(const Settings& settings) {
     cpu.push_back((CpuSeconds(daemon.pid()) - cpu_before) * 1e6 / settings.commits);
     requests.push_back(static_cast<double>(a.requests() + b.requests() - before) /
                        (2.0 * settings.commits));
+    plain_rates.push_back(settings.plain / RunPlain(plain, settings.plain));
+    ratios.push_back(rates.back() / plain_rates.back());
   }
   std::printf("enlisted, 2 fake clusters, %d producers a cluster; %d runs of %d commits\n",
               settings.producers, settings.runs, settings.commits);
   bench::PrintRow("commits", rates, "/s", 0);
+  bench::PrintRow("plain pair, one client, real brokers", plain_rates, "/s", 0);
+  bench::PrintRow("ratio", ratios, "x", 1);
   bench::PrintRow("CPU of lockstepd, each commit", cpu, "us", 0);
   bench::PrintRow("requests to each cluster, each", requests, "");
 }
@@ -389,6 +408,10 @@ void Run(const Settings& settings) {
 int main(int argc, char** argv) {
   Settings settings;
   CLI::App app{"Commits per second of enlisted transactions, on fake clusters."};
+  app.add_option("--a", settings.a, "bootstrap servers of a real cluster")->required();
+  app.add_option("--b", settings.b, "bootstrap servers of another")->required();
+  app.add_option("--plain", settings.plain, "transactions of the plain pair a run")
+      ->capture_default_str();
   app.add_option("--runs", settings.runs)->capture_default_str()->check(CLI::PositiveNumber);
   app.add_option("--commits", settings.commits, "a run")->capture_default_str();
   app.add_option("--producers", settings.producers, "on each cluster; transactions in flight")
