@@ -75,11 +75,14 @@ class FakeCluster {
     broker_.SetClusterId("cluster-of-" + name);
     broker_.SetLeaders("t", {1});
     broker_.SetLeaders("__transaction_state", {1});
-    broker_.Handle(ApiKey::kFindCoordinator, [this](const FakeRequest& request, Writer& w) {
-      return FindCoordinator(request, w);
+    broker_.Handle(ApiKey::kFindCoordinator, [this](const FakeRequest&, Writer& w) {
+      wire::WriteCoordinator(w, broker_);
+      return true;
     });
-    broker_.Handle(ApiKey::kDescribeConfigs,
-                   [](const FakeRequest&, Writer& w) { return DescribeConfigs(w); });
+    broker_.Handle(ApiKey::kDescribeConfigs, [](const FakeRequest&, Writer& w) {
+      wire::WriteMaxTimeout(w, "900000");
+      return true;
+    });
     broker_.Handle(ApiKey::kListTransactions,
                    [](const FakeRequest&, Writer& w) { return ListTransactions(w); });
     broker_.Handle(ApiKey::kInitProducerId,
@@ -112,52 +115,6 @@ class FakeCluster {
     bool ended = false;  // At least one.
     std::int64_t start_time_ms = 1'700'000'000'000;
   };
-
-  bool FindCoordinator(const FakeRequest& request, Writer& w) const {
-    wire::protocol::Reader r = request.Read();
-    w.Int32(0);
-    const auto address = [&] {
-      w.Int32(broker_.node_id());
-      w.String("127.0.0.1");
-      w.Int32(broker_.port());
-    };
-    if (request.version < 4) {
-      w.Error(ErrorCode::kNone);
-      w.NullableString(std::nullopt);
-      address();
-    } else {
-      r.Int8();
-      w.Array(r.Array([&] { return r.String(); }), [&](const std::string& key) {
-        w.String(key);
-        address();
-        w.Error(ErrorCode::kNone);
-        w.NullableString(std::nullopt);
-        w.NoTags();
-      });
-    }
-    w.NoTags();
-    return true;
-  }
-
-  static bool DescribeConfigs(Writer& w) {
-    w.Int32(0);
-    w.ArrayCount(1);
-    w.Error(ErrorCode::kNone);
-    w.NullableString(std::nullopt);
-    w.Int8(4);
-    w.String("1");
-    w.ArrayCount(1);
-    w.String("transaction.max.timeout.ms");
-    w.NullableString("900000");
-    w.Bool(false);
-    w.Int8(5);
-    w.Bool(false);
-    w.ArrayCount(0);
-    w.Int8(3);
-    w.NullableString(std::nullopt);
-    for (int structure = 0; structure < 3; ++structure) w.NoTags();
-    return true;
-  }
 
   static bool ListTransactions(Writer& w) {
     w.Int32(0);

@@ -188,24 +188,7 @@ TEST_F(TwoBrokersTest, ABrokerThatDoesNotAnswerMayBeOfAnyRelease) {
 TEST_F(TwoBrokersTest, TheLeastMaximumTimeoutCounts) {
   const auto answer = [](const char* value) {
     return [value](const FakeRequest&, Writer& w) {
-      w.Int32(0);
-      w.ArrayCount(1);
-      w.Error(ErrorCode::kNone);
-      w.NullableString(std::nullopt);
-      w.Int8(4);
-      w.String("1");
-      w.ArrayCount(1);
-      w.String("transaction.max.timeout.ms");
-      w.NullableString(value);
-      w.Bool(false);
-      w.Int8(5);
-      w.Bool(false);
-      w.ArrayCount(0);
-      w.Int8(3);
-      w.NullableString(std::nullopt);
-      w.NoTags();
-      w.NoTags();
-      w.NoTags();
+      WriteMaxTimeout(w, value);
       return true;
     };
   };

@@ -45,18 +45,9 @@ class ClientTest : public ::testing::Test {
   /// Makes `broker` answer FindCoordinator with `coordinator`.
   static void CoordinatedBy(FakeBroker& broker, const FakeBroker& coordinator) {
     broker.Handle(protocol::ApiKey::kFindCoordinator, [&](const FakeRequest&, protocol::Writer& w) {
-      WriteCoordinator(w, ErrorCode::kNone, coordinator.node_id(), coordinator.port());
+      WriteCoordinator(w, coordinator);
       return true;
     });
-  }
-  static void WriteCoordinator(protocol::Writer& w, ErrorCode error, std::int32_t node, int port) {
-    w.Int32(0);
-    w.Error(error);
-    w.NullableString(std::nullopt);
-    w.Int32(node);
-    w.String("127.0.0.1");
-    w.Int32(port);
-    w.NoTags();
   }
   static void WriteEndTxn(protocol::Writer& w, ErrorCode error) {
     w.Int32(0);

@@ -118,7 +118,7 @@ TEST_F(ClientTest, AnEndTxnAfterAMoveKeepsItsVersion) {
   for (FakeBroker* broker : {&one, &two}) {
     broker->Handle(ApiKey::kFindCoordinator, [&](const FakeRequest&, Writer& w) {
       const FakeBroker& now = look_ups++ == 0 ? one : two;
-      WriteCoordinator(w, ErrorCode::kNone, now.node_id(), now.port());
+      WriteCoordinator(w, now);
       return true;
     });
   }

@@ -331,6 +331,35 @@ int FakeBroker::connections() const {
   return static_cast<int>(peers_.size());
 }
 
+void WriteCoordinator(Writer& w, const FakeBroker& coordinator) {
+  w.Int32(0);
+  w.Error(ErrorCode::kNone);
+  w.NullableString(std::nullopt);
+  w.Int32(coordinator.node_id());
+  w.String("127.0.0.1");
+  w.Int32(coordinator.port());
+  w.NoTags();
+}
+
+void WriteMaxTimeout(Writer& w, const std::string& milliseconds) {
+  w.Int32(0);
+  w.ArrayCount(1);
+  w.Error(ErrorCode::kNone);
+  w.NullableString(std::nullopt);
+  w.Int8(4);
+  w.String("1");
+  w.ArrayCount(1);
+  w.String("transaction.max.timeout.ms");
+  w.NullableString(milliseconds);
+  w.Bool(false);
+  w.Int8(5);
+  w.Bool(false);
+  w.ArrayCount(0);
+  w.Int8(3);
+  w.NullableString(std::nullopt);
+  for (int structure = 0; structure < 3; ++structure) w.NoTags();
+}
+
 std::uint16_t ClosedPort() {
   const auto [listener, port] = Listen();
   close(listener);

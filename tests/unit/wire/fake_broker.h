@@ -104,6 +104,12 @@ class FakeBroker {
   std::thread acceptor_;
 };
 
+// Bodies of answers, for handlers.
+/// FindCoordinator's: it is this broker.
+void WriteCoordinator(protocol::Writer& w, const FakeBroker& coordinator);
+/// DescribeConfigs': a broker's transaction.max.timeout.ms, and nothing else.
+void WriteMaxTimeout(protocol::Writer& w, const std::string& milliseconds);
+
 /// A port of 127.0.0.1 where nobody listens.
 std::uint16_t ClosedPort();
 
