@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <future>
 #include <memory>
@@ -81,9 +82,9 @@ int EnlistTest::TransactionVersion(const std::string& cluster) {
 
 Gate& EnlistTest::gate() { return g_brokers->gate; }
 
-void EnlistTest::HoldNext(std::int16_t api_key) {
+void EnlistTest::HoldNext(wire::protocol::ApiKey api_key) {
   // The wire client's client.id.
-  gate().Lose(Gate::Loss::kHold, api_key, "lockstep");
+  gate().Lose(Gate::Loss::kHold, static_cast<std::int16_t>(api_key), "lockstep");
 }
 
 void EnlistTest::AwaitHeld() {

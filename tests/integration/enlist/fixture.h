@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <cstdint>
 #include <list>
 #include <string>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "lockstepd.h"
 #include "own_producer.h"
 #include "txn/resolve.h"
+#include "wire/protocol/codec.h"
 
 namespace lockstep::testing {
 
@@ -33,7 +33,7 @@ class EnlistTest : public ::testing::Test {
   /// The network before cluster a.
   static Gate& gate();
   /// lockstepd's next request of this kind to cluster a is held by the gate.
-  static void HoldNext(std::int16_t api_key);
+  static void HoldNext(wire::protocol::ApiKey api_key);
   void AwaitHeld();
 
   void Serve(const std::vector<std::string>& failpoints = {});

@@ -9,7 +9,6 @@
 #include <future>
 
 #include "fixture.h"
-#include "wire/protocol/codec.h"
 
 namespace lockstep {
 namespace {
@@ -18,6 +17,7 @@ using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
 using testing::EnlistTest;
 using testing::OwnProducer;
 using testing::Values;
+using wire::protocol::ApiKey;
 
 class InstancesTest : public EnlistTest {
  protected:
@@ -36,10 +36,6 @@ class InstancesTest : public EnlistTest {
   /// kill -9 of the application.
   void KillProducers() { producers_.clear(); }
 };
-
-constexpr auto kEndTxn = static_cast<std::int16_t>(wire::protocol::ApiKey::kEndTxn);
-constexpr auto kDescribeTransactions =
-    static_cast<std::int16_t>(wire::protocol::ApiKey::kDescribeTransactions);
 
 TEST_F(InstancesTest, AClientThatDiesBeforeCommitLeavesNothingToItsSuccessor) {
   Serve();
@@ -69,7 +65,7 @@ TEST_F(InstancesTest, ASuccessorRegistersWhileTheVotesAreAwaited) {
   OwnProducer& b = Started("b");
   const std::string txn = Begin();
   EnlistAndWrite({&a, &b}, txn, "died");
-  HoldNext(kDescribeTransactions);
+  HoldNext(ApiKey::kDescribeTransactions);
   auto outcome = CommitBeside(CommitOf(txn, {&a, &b}));
   AwaitHeld();
   EXPECT_EQ(StateOf(txn), v1::TXN_STATE_PREPARING);
@@ -92,7 +88,7 @@ TEST_F(InstancesTest, ASuccessorWaitsWhileTheEndIsOnItsWay) {
   OwnProducer& b = Started("b");
   std::string txn = Begin();
   EnlistAndWrite({&a, &b}, txn, "decided");
-  HoldNext(kEndTxn);
+  HoldNext(ApiKey::kEndTxn);
   auto outcome = CommitBeside(CommitOf(txn, {&a, &b}));
   AwaitHeld();
   EXPECT_EQ(StateOf(txn), v1::TXN_STATE_COMMITTING);

@@ -8,7 +8,6 @@
 #include <future>
 
 #include "fixture.h"
-#include "wire/protocol/codec.h"
 
 namespace lockstep {
 namespace {
@@ -18,8 +17,7 @@ using testing::EnlistTest;
 using testing::Gate;
 using testing::OwnProducer;
 using testing::Values;
-
-constexpr auto kEndTxn = static_cast<std::int16_t>(wire::protocol::ApiKey::kEndTxn);
+using wire::protocol::ApiKey;
 
 enum class How { kCommit, kAbort, kCommitThenKill };
 
@@ -74,7 +72,7 @@ TEST_P(LateEndTest, DoesNotEndTheNextTransaction) {
   OwnProducer& b = Started("b");
   const std::string txn = Begin();
   EnlistAndWrite({&a, &b}, txn, "first");
-  HoldNext(kEndTxn);
+  HoldNext(ApiKey::kEndTxn);
   const v1::CommitRequest request = CommitOf(txn, {&a, &b});
   auto ending = std::async(std::launch::async, [&] { return End(request); });
   AwaitHeld();
