@@ -26,7 +26,6 @@
 #include "server/config.h"
 #include "server/daemon.h"
 #include "server/data_folder.h"
-#include "server/heap_trimmer.h"
 #include "server/logging.h"
 #include "server/version.h"
 
@@ -37,8 +36,6 @@ namespace {
 // log is made for kill -9.
 constexpr Duration kGrace = std::chrono::seconds(1);
 constexpr Duration kLastResort = std::chrono::seconds(10);
-
-constexpr Duration kHeapLook = std::chrono::seconds(5);
 
 Status ArmFailpoints(const std::vector<std::string>& specs) {
   for (const std::string& spec : specs) {
@@ -118,7 +115,6 @@ class Lifecycle {
     daemon_ = &daemon;
     make_cluster_ = std::move(make_cluster);
     AwaitSignal();
-    WatchHeap();
     io_.run();
     return exit_code_;
   }
@@ -132,15 +128,6 @@ class Lifecycle {
       if (!std::exchange(stopping_, true)) return Drain(number);
       spdlog::warn("a second signal: stopping at once");
       Finish();
-    });
-  }
-
-  void WatchHeap() {
-    heap_timer_.expires_after(kHeapLook);
-    heap_timer_.async_wait([this](const boost::system::error_code& error) {
-      if (error) return;
-      heap_.Look();
-      WatchHeap();
     });
   }
 
@@ -214,8 +201,6 @@ class Lifecycle {
   boost::asio::io_context io_{1};
   boost::asio::signal_set signals_{io_, SIGTERM, SIGINT, SIGHUP};
   boost::asio::steady_timer limit_{io_};
-  boost::asio::steady_timer heap_timer_{io_};
-  HeapTrimmer heap_;
   bool stopping_ = false;
   bool finished_ = false;
   int exit_code_ = kExitOk;
