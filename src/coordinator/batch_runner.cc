@@ -1,5 +1,6 @@
 #include "coordinator/batch_runner.h"
 
+#include <numeric>
 #include <utility>
 
 #include "base/failpoint.h"
@@ -25,9 +26,8 @@ BatchRunner::BatchRunner(Ports ports, BatchId id, std::vector<GlobalTxnId> membe
       keys_(std::move(keys)) {
   for (Branch& branch : branches) {
     clusters_.push_back(branch.cluster);
-    for (const txn::GroupOffsets& group : branch.work.offsets) {
-      groups_[branch.cluster->name()].insert(group.group_id);
-    }
+    std::vector<std::size_t>& counts = records_.emplace_back();
+    for (const auto& work : branch.work.members) counts.push_back(work->records.size());
     work_.push_back(std::move(branch.work));
     if (branch.enlisted) enlisted_.emplace(participants_.size(), branch.enlisted->name());
     participants_.push_back(std::move(branch.enlisted));
@@ -61,16 +61,24 @@ Callback<Args...> BatchRunner::OnExecutor(
       };
 }
 
-void BatchRunner::Prepare(MonoTime give_up) {
+void BatchRunner::Begin(MonoTime give_up) {
   PassFailpoint(Failpoint::kBeforePrepare);
-  if (batch_.participants.empty()) return Run(txn::StoreDecision{});
-  for (std::size_t i = 0; i < participants_.size(); ++i) {
-    participants_[i]->Prepare(
-        std::move(work_[i]), give_up, OnExecutor<txn::Vote>([i](BatchRunner& self, txn::Vote vote) {
-          self.Feed(txn::VoteArrived{i, std::move(vote), self.ports_.clock.Now(),
-                                     self.ports_.deadline_margin});
-        }));
-  }
+  give_up_ = give_up;
+  if (batch_.participants.empty()) Run(txn::StoreDecision{});
+}
+
+bool BatchRunner::preparing(std::size_t participant) const {
+  return batch_.phase == txn::BatchPhase::kPreparing &&
+         batch_.participants[participant].phase == txn::ParticipantPhase::kPreparing;
+}
+
+void BatchRunner::Prepare(std::size_t i) {
+  if (!preparing(i)) return;
+  participants_[i]->Prepare(
+      std::move(work_[i]), give_up_, OnExecutor<txn::Vote>([i](BatchRunner& self, txn::Vote vote) {
+        self.Feed(txn::VoteArrived{i, std::move(vote), self.ports_.clock.Now(),
+                                   self.ports_.deadline_margin});
+      }));
 }
 
 void BatchRunner::Resume() {
@@ -78,7 +86,9 @@ void BatchRunner::Resume() {
   Feed(txn::DecisionStored{});
 }
 
-void BatchRunner::Abort(txn::Refusal why) { Feed(txn::AbortWanted{std::move(why)}); }
+void BatchRunner::Abort(txn::Refusal why, std::vector<txn::Culprit> culprits) {
+  Feed(txn::AbortWanted{std::move(why), std::move(culprits)});
+}
 
 const Resolver* BatchRunner::resolver(std::size_t participant) const {
   const auto found = resolvers_.find(participant);
@@ -107,10 +117,14 @@ const txn::ParticipantName* BatchRunner::enlisted(std::size_t participant) const
   return found == enlisted_.end() ? nullptr : &found->second;
 }
 
-std::vector<std::string> BatchRunner::GroupsOn(const ClusterName& cluster) const {
-  const auto found = groups_.find(cluster);
-  if (found == groups_.end()) return {};
-  return {found->second.begin(), found->second.end()};
+txn::Positions BatchRunner::positions(std::size_t participant, std::size_t member) const {
+  const txn::Positions& all = batch_.participants[participant].positions;
+  if (all == nullptr || members_.size() == 1) return all;
+  const std::vector<std::size_t>& counts = records_[participant];
+  const auto of_member = counts.begin() + static_cast<std::ptrdiff_t>(member);
+  const auto first = all->begin() + std::accumulate(counts.begin(), of_member, std::ptrdiff_t{0});
+  return std::make_shared<const std::vector<txn::RecordPosition>>(
+      first, first + static_cast<std::ptrdiff_t>(*of_member));
 }
 
 const txn::OperatorOrder* BatchRunner::order(std::size_t participant) const {

@@ -2,7 +2,6 @@
 
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -43,7 +42,7 @@ class BatchRunner : public std::enable_shared_from_this<BatchRunner> {
   /// One participant to be.
   struct Branch {
     Cluster* cluster = nullptr;
-    txn::BranchWork work;
+    txn::BatchWork work;                            ///< Managed: one entry for each member.
     std::unique_ptr<EnlistedParticipant> enlisted;  ///< Null: managed.
   };
 
@@ -53,12 +52,14 @@ class BatchRunner : public std::enable_shared_from_this<BatchRunner> {
   /// A decision found by recovery; `branches` holds one per decided participant, without work.
   BatchRunner(Ports ports, const txn::Decision& decision, std::vector<Branch> branches);
 
-  /// Asks every participant to prepare. At most once, and not on what recovery found.
-  void Prepare(MonoTime give_up);
+  /// Begins a new batch: it gives up at `give_up`. Each participant has to be asked to prepare.
+  void Begin(MonoTime give_up);
+  /// Asks one participant to prepare, unless the batch aborted meanwhile. Once for each.
+  void Prepare(std::size_t participant);
   /// Takes up a recovered decision.
   void Resume();
-  /// Aborts it unless it is decided.
-  void Abort(txn::Refusal why);
+  /// Aborts it unless it is decided; `culprits` as in txn::Batch.
+  void Abort(txn::Refusal why, std::vector<txn::Culprit> culprits = {});
 
   const txn::Batch& batch() const { return batch_; }
   const std::vector<GlobalTxnId>& members() const { return members_; }
@@ -75,8 +76,10 @@ class BatchRunner : public std::enable_shared_from_this<BatchRunner> {
   /// An enlisted participant as it was bound, prepared or not; null: a managed one, or of an
   /// earlier start, which is prepared.
   const txn::ParticipantName* enlisted(std::size_t participant) const;
-  /// The consumer groups whose offsets it was to commit there.
-  std::vector<std::string> GroupsOn(const ClusterName& cluster) const;
+  /// Where a member's records were written, if its vote told that.
+  txn::Positions positions(std::size_t participant, std::size_t member) const;
+  /// Whether its vote is awaited still.
+  bool preparing(std::size_t participant) const;
   /// The latest order about a participant.
   const txn::OperatorOrder* order(std::size_t participant) const;
 
@@ -99,13 +102,14 @@ class BatchRunner : public std::enable_shared_from_this<BatchRunner> {
   std::vector<GlobalTxnId> members_;
   std::vector<txn::MemberKey> keys_;
   std::vector<Cluster*> clusters_;                          // One per participant.
-  std::vector<txn::BranchWork> work_;                       // The same, until Prepare.
+  std::vector<txn::BatchWork> work_;                        // The same, until Prepare.
+  std::vector<std::vector<std::size_t>> records_;           // The same: how many of each member.
   std::vector<std::unique_ptr<Participant>> participants_;  // Null: a lane that recovery found.
-  std::map<ClusterName, std::set<std::string>> groups_;
-  std::map<std::size_t, txn::ParticipantName> enlisted_;  // Of them.
+  std::map<std::size_t, txn::ParticipantName> enlisted_;    // Of them.
   bool recovered_ = false;
   std::map<std::size_t, std::shared_ptr<Resolver>> resolvers_;
   std::map<std::size_t, txn::OperatorOrder> orders_;  // Durable.
+  MonoTime give_up_{};
   WallTime decided_at_;
   bool decided_ = false;
 };

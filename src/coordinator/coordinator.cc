@@ -112,8 +112,10 @@ void Coordinator::TakeUp(const txn::Decision& decision) {
   }
   auto runner = std::make_shared<BatchRunner>(RunnerPorts(), decision, std::move(branches));
   runners_[decision.batch] = runner;
-  for (const GlobalTxnId& member : decision.members) {
+  for (std::size_t i = 0; i < decision.members.size(); ++i) {
+    const GlobalTxnId& member = decision.members[i];
     OpenTxn& txn = open_[member];
+    txn.member = i;
     txn.view = ViewOfDecision(member, decision);
     txn.view.state = GlobalTxnState::kCommitting;
     txn.runner = runner;
@@ -134,7 +136,7 @@ void Coordinator::Drain(Callback<> done) {
     for (const auto& [id, txn] : open_) ids.push_back(id);
     for (const GlobalTxnId& id : ids) {
       if (const auto found = open_.find(id); found != open_.end()) {
-        AbortOpen(found->second, {AbortReason::kShutdown, {}, "lockstepd is shutting down", true});
+        AbortOpen(found->second, ShuttingDown());
       }
     }
     CheckDrained();
@@ -255,36 +257,6 @@ void Coordinator::Get(GlobalTxnId id, Callback<Result<TxnView>> done) {
 
 // ---- The life of one transaction ----------------------------------------------------------------
 
-void Coordinator::StartCommit(OpenTxn& txn) {
-  txn.view.state = GlobalTxnState::kPreparing;
-  StartRunner(txn, true);
-  const MonoTime give_up = std::min(clock_.Now() + options_.prepare_timeout, txn.expires);
-  Touch(txn);
-  txn.runner->Prepare(give_up);
-}
-
-void Coordinator::StartRunner(OpenTxn& txn, bool prepare) {
-  std::vector<BatchRunner::Branch> branches;
-  if (prepare) {
-    for (auto& [name, work] : txn.work) {
-      work.want_positions = txn.want_positions;
-      branches.push_back({FindCluster(name), std::move(work), nullptr});
-    }
-    txn.work.clear();
-  }
-  for (auto& [name, participant] : txn.enlisted) {
-    branches.push_back({FindCluster(name), {}, std::move(participant)});
-  }
-  txn.enlisted.clear();
-  const BatchId batch(next_batch_++);
-  std::vector<txn::MemberKey> keys;
-  if (txn.key) keys.push_back({0, *txn.key});
-  txn.runner =
-      std::make_shared<BatchRunner>(RunnerPorts(), batch, std::vector<GlobalTxnId>{txn.view.id},
-                                    std::move(keys), std::move(branches));
-  runners_[batch] = txn.runner;
-}
-
 void Coordinator::AbortOpen(OpenTxn& txn, Refusal why) {
   switch (txn.view.state) {
     case GlobalTxnState::kActive:
@@ -293,10 +265,12 @@ void Coordinator::AbortOpen(OpenTxn& txn, Refusal why) {
         return Finish(GlobalTxnId(txn.view.id), GlobalTxnState::kAborted, why);
       }
       txn.view.state = GlobalTxnState::kPreparing;  // As if a vote were NO.
-      StartRunner(txn, false);
-      [[fallthrough]];
+      return StartRunner({txn.view.id}, false)->Abort(std::move(why));
     case GlobalTxnState::kPreparing:
-      return std::shared_ptr(txn.runner)->Abort(std::move(why));
+      if (txn.waits_for_batch()) {
+        return Finish(GlobalTxnId(txn.view.id), GlobalTxnState::kAborted, why);
+      }
+      return std::shared_ptr(txn.runner)->Abort(why, {{txn.member, why}});
     default:
       return;  // Decided, or aborting.
   }
@@ -309,6 +283,8 @@ void Coordinator::OnDecided(BatchRunner& runner) {
     OpenTxn& txn = found->second;
     txn.view.state = GlobalTxnState::kCommitting;
     txn.view.decided_at = runner.decided_at();
+    GiveBack(txn);
+    txn.work.clear();
     if (txn.expiry) executor_.Cancel(*std::exchange(txn.expiry, std::nullopt));
     for (auto waiter = txn.waiters.begin(); waiter != txn.waiters.end();) {
       const auto next = std::next(waiter);
@@ -326,13 +302,15 @@ void Coordinator::OnDecided(BatchRunner& runner) {
 void Coordinator::OnChanged(BatchRunner& runner) {
   for (const GlobalTxnId& id : runner.members()) {
     const auto found = open_.find(id);
-    if (found == open_.end()) continue;
+    // Another one's by now, if this one was spoiled.
+    if (found == open_.end() || found->second.runner.get() != &runner) continue;
     if (runner.batch().phase == txn::BatchPhase::kAborting) {
       found->second.view.state = GlobalTxnState::kAborting;
       found->second.view.refusal = runner.batch().refusal;
     }
     Touch(found->second);
   }
+  LeaveTurns(runner);
 }
 
 void Coordinator::BoundWait(const GlobalTxnId& id, std::list<Waiter>::iterator waiter) {
@@ -349,20 +327,21 @@ void Coordinator::OnOutcome(BatchRunner& runner, GlobalTxnState outcome) {
   if (outcome == GlobalTxnState::kHeuristic) {
     heuristic_.emplace(runner.batch().id, InDoubtOf(runner, outcome));
   }
-  if (outcome == GlobalTxnState::kAborted &&
-      runner.batch().refusal.reason == AbortReason::kGroupFenced) {
-    return FinishFenced(runner);
-  }
+  if (outcome == GlobalTxnState::kAborted) return OnAborted(runner);
   for (const GlobalTxnId& id : runner.members()) Finish(id, outcome, runner.batch().refusal);
 }
 
-void Coordinator::FinishFenced(const BatchRunner& runner) {
-  const ClusterName& cluster = runner.batch().refusal.cluster;
-  LocateGroups(executor_, clusters_, cluster, runner.GroupsOn(cluster), kLocateTime,
-               [this, members = runner.members(),
-                why = Refusal(runner.batch().refusal)](const std::string& found) mutable {
-                 if (!found.empty()) why.message += "; " + found;
-                 for (const GlobalTxnId& id : members) Finish(id, GlobalTxnState::kAborted, why);
+void Coordinator::FinishAborted(const GlobalTxnId& id, Refusal why) {
+  const auto found = open_.find(id);
+  if (found == open_.end()) return;
+  const auto work = found->second.work.find(why.cluster);
+  if (why.reason != AbortReason::kGroupFenced || work == found->second.work.end()) {
+    return Finish(id, GlobalTxnState::kAborted, why);
+  }
+  LocateGroups(executor_, clusters_, why.cluster, GroupsOf(*work->second), kLocateTime,
+               [this, id, why](const std::string& where) mutable {
+                 if (!where.empty()) why.message += "; " + where;
+                 Finish(id, GlobalTxnState::kAborted, why);
                });
 }
 
@@ -384,7 +363,7 @@ void Coordinator::Finish(const GlobalTxnId& id, GlobalTxnState state, const Refu
   txn.view.refusal = why;
   txn.view.ended_at = clock_.WallNow();
   ++txn.view.revision;
-  Remember(txn.view);
+  recent_.Add(txn.view, options_.limits);
   TellWatchers(txn.view, true);
   for (Waiter& waiter : txn.waiters) {
     if (waiter.timer) executor_.Cancel(*waiter.timer);
@@ -432,7 +411,11 @@ void Coordinator::RefuseAll(Error error) {
 
 TxnView Coordinator::ViewOf(const OpenTxn& txn) const {
   TxnView view = txn.view;
-  if (txn.runner != nullptr) view.branches = BranchesOf(*txn.runner);
+  if (txn.runner != nullptr) {
+    view.branches =
+        BranchesOf(*txn.runner, txn.want_positions ? std::optional(txn.member) : std::nullopt);
+    return view;
+  }
   for (const auto& [cluster, work] : txn.work) view.branches.push_back({.cluster = cluster});
   for (const auto& [cluster, participant] : txn.enlisted) {
     view.branches.push_back(
@@ -444,7 +427,7 @@ TxnView Coordinator::ViewOf(const OpenTxn& txn) const {
 Result<TxnView> Coordinator::ClosedView(const GlobalTxnId& id) const {
   const auto parts = ParseTxnId(id);
   if (!parts) return MalformedId(id);
-  if (const auto found = recent_.find(id); found != recent_.end()) return found->second;
+  if (auto recent = recent_.Find(id)) return *std::move(recent);
   const RecoveredLog& log = log_.recovered();
   const bool of_origin = std::ranges::find(log.origins, parts->log_id) != log.origins.end();
   if (parts->log_id != log.log_id && !of_origin) {
@@ -480,38 +463,6 @@ Result<TxnView> Coordinator::ClosedView(const GlobalTxnId& id) const {
 Error Coordinator::NotOpen(const GlobalTxnId& id) const {
   const Result<TxnView> closed = ClosedView(id);
   return closed.ok() ? NotActive(closed->state) : closed.error();
-}
-
-void Coordinator::Remember(TxnView view) {
-  const GlobalTxnId id = view.id;
-  std::size_t positions = 0;
-  for (const BranchView& branch : view.branches) {
-    if (branch.positions != nullptr) positions += branch.positions->size();
-  }
-  if (positions > 0) {
-    with_positions_.emplace_back(id, positions);
-    positions_kept_ += positions;
-  }
-  recent_.emplace(id, std::move(view));
-  recent_order_.push_back(id);
-  while (recent_order_.size() > options_.limits.recent_outcomes) {
-    recent_.erase(recent_order_.front());
-    recent_order_.pop_front();
-  }
-  ForgetPositions();
-}
-
-/// One entry per record, they would soon outweigh all else that is remembered.
-void Coordinator::ForgetPositions() {
-  while (positions_kept_ > options_.limits.recent_positions ||
-         (!with_positions_.empty() && !recent_.contains(with_positions_.front().first))) {
-    const auto& [id, records] = with_positions_.front();
-    positions_kept_ -= records;
-    if (const auto found = recent_.find(id); found != recent_.end()) {
-      for (BranchView& branch : found->second.branches) branch.positions.reset();
-    }
-    with_positions_.pop_front();
-  }
 }
 
 }  // namespace lockstep::coordinator

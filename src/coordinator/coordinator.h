@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <list>
 #include <map>
 #include <memory>
@@ -16,8 +15,10 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "coordinator/batch_runner.h"
+#include "coordinator/batcher.h"
 #include "coordinator/enlisted_participant.h"
 #include "coordinator/enlistments.h"
+#include "coordinator/outcomes.h"
 #include "coordinator/ports.h"
 #include "coordinator/types.h"
 #include "txn/types.h"
@@ -151,7 +152,9 @@ class Coordinator : private BatchRunner::Listener {
   /// A transaction whose outcome is not final.
   struct OpenTxn {
     TxnView view;
-    std::map<ClusterName, txn::BranchWork> work;
+    /// Until the decision: what another member of its batch spoils is tried again. Not changed any
+    /// more from Commit on.
+    std::map<ClusterName, std::shared_ptr<txn::BranchWork>> work;
     std::map<ClusterName, std::unique_ptr<EnlistedParticipant>> enlisted;  // Until it ends.
     bool has_enlisted() const;
     std::string client;
@@ -159,7 +162,11 @@ class Coordinator : private BatchRunner::Listener {
     std::size_t records = 0;
     MonoTime expires{};
     std::optional<Executor::TimerId> expiry;
-    std::shared_ptr<BatchRunner> runner;  // From Commit on.
+    std::shared_ptr<BatchRunner> runner;  // From Commit on, unless it waits for a batch.
+    std::size_t member = 0;               // Of the runner's members.
+    bool waits_for_batch() const {
+      return view.state == txn::GlobalTxnState::kPreparing && runner == nullptr;
+    }
     std::list<Waiter> waiters;
     std::optional<txn::ClientKey> key;
     bool want_positions = false;
@@ -186,7 +193,7 @@ class Coordinator : private BatchRunner::Listener {
                    const std::optional<KafkaClusterId>& expected) const;
   Status CheckRoom(const OpenTxn& txn, std::size_t bytes, std::size_t records) const;
   void Charge(OpenTxn& txn, std::size_t bytes, std::size_t records);
-  void GiveBack(const OpenTxn& txn);  ///< What was charged for it.
+  void GiveBack(OpenTxn& txn);  ///< What was charged for it.
   Status TakeWork(OpenTxn& txn, const ClusterName& cluster, txn::BranchWork work,
                   std::uint64_t sequence, const std::optional<KafkaClusterId>& expected);
   Status CheckAdmission() const;
@@ -197,8 +204,17 @@ class Coordinator : private BatchRunner::Listener {
   /// The run that the key stands for; none: it may run.
   Result<std::optional<Submitted>> FindRun(const txn::ClientKey& key) const;
   void StartCommit(OpenTxn& txn);
-  /// The runner takes over what is enlisted; `work` and its lanes only if it is to prepare.
-  void StartRunner(OpenTxn& txn, bool prepare);
+  /// Has the batches begin that may: see Batcher.
+  void FormBatches();
+  void PrepareInTurn(const Batcher::Turn& turn);
+  void LeaveTurns(const BatchRunner& runner);  ///< Where it does not write any more.
+  /// In a batch of its own, beside the others.
+  void CommitAlone(OpenTxn& txn);
+  /// The runner takes over what is enlisted; it gets the work only if it is to prepare.
+  std::shared_ptr<BatchRunner> StartRunner(const std::vector<GlobalTxnId>& members, bool prepare);
+  /// Who spoiled it is told so; the others are tried again.
+  void OnAborted(const BatchRunner& runner);
+  void TryAgain(const BatchRunner& runner, const std::vector<std::size_t>& members);
   Status CheckEnlistedWork(const OpenTxn& txn, const CommitOptions& options) const;
 
   // Clients' own producers: enlisting.cc.
@@ -219,8 +235,8 @@ class Coordinator : private BatchRunner::Listener {
   void AbortEnlisted(const txn::Enlistment& enlistment);
   void AbortOpen(OpenTxn& txn, txn::Refusal why);
   void Finish(const GlobalTxnId& id, txn::GlobalTxnState state, const txn::Refusal& why);
-  /// A group was fenced: they are told together with where it lives, if another cluster knows it.
-  void FinishFenced(const BatchRunner& runner);
+  /// Where a group was fenced, together with where it lives, if another cluster knows it.
+  void FinishAborted(const GlobalTxnId& id, txn::Refusal why);
   void TakeUp(const txn::Decision& decision);  ///< A decision found by recovery.
   /// From the decision on, a waiter waits for its max_wait at most.
   void BoundWait(const GlobalTxnId& id, std::list<Waiter>::iterator waiter);
@@ -233,8 +249,6 @@ class Coordinator : private BatchRunner::Listener {
   Result<TxnView> ClosedView(const GlobalTxnId& id) const;
   /// Why a call that needs an ACTIVE one is refused: it is not open, or not known.
   Error NotOpen(const GlobalTxnId& id) const;
-  void Remember(TxnView view);
-  void ForgetPositions();
   /// Its revision rises, and whoever watches it is told.
   void Touch(OpenTxn& txn);
   void TellWatchers(const TxnView& view, bool final);
@@ -253,12 +267,10 @@ class Coordinator : private BatchRunner::Listener {
   std::unordered_map<GlobalTxnId, OpenTxn> open_;
   Enlistments enlistments_;
   std::map<BatchId, std::shared_ptr<BatchRunner>> runners_;
+  Batcher batcher_;
   std::list<std::unique_ptr<EnlistedParticipant>> aborting_;   // Of earlier starts.
   std::unordered_map<std::string, GlobalTxnId> running_keys_;  // Of the open ones that have one.
-  std::unordered_map<GlobalTxnId, TxnView> recent_;            // Outcomes with their reasons.
-  std::deque<GlobalTxnId> recent_order_;
-  std::deque<std::pair<GlobalTxnId, std::size_t>> with_positions_;  // Of recent_; how many records.
-  std::size_t positions_kept_ = 0;
+  Outcomes recent_;
   struct Watcher {
     GlobalTxnId id;
     Callback<Result<TxnChange>> done;

@@ -45,7 +45,7 @@ bool EnlistedParticipant::bound_to(const txn::TxnDescription& description) const
 
 // ---- Prepare ------------------------------------------------------------------------------------
 
-void EnlistedParticipant::Prepare(txn::BranchWork, MonoTime give_up, Callback<txn::Vote> vote) {
+void EnlistedParticipant::Prepare(txn::BatchWork, MonoTime give_up, Callback<txn::Vote> vote) {
   give_up_ = give_up;
   vote_ = std::move(vote);
   if (!work_.read_only) AskEndsAhead();

@@ -41,7 +41,7 @@ class EnlistedParticipant final : public Participant {
   /// Asks the broker whether it shows what the client says. YES under the bound name only (rule
   /// M9), READ_ONLY only if the client said so; asks again until `give_up` while it has no answer.
   /// `work` is empty: see SetWork.
-  void Prepare(txn::BranchWork work, MonoTime give_up, Callback<txn::Vote> vote) override;
+  void Prepare(txn::BatchWork work, MonoTime give_up, Callback<txn::Vote> vote) override;
   /// One EndTxn. After anything but its NONE the producer must be re-created (reinit_required).
   void Commit(Callback<Status> done) override;
   /// EndTxn only to a transaction that is seen Ongoing under the bound name (rule M13).

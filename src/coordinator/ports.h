@@ -155,8 +155,9 @@ class Participant {
   virtual ~Participant() = default;
 
   /// Takes a lane, begins a Kafka transaction, writes the work, and votes. Gives up with a NO vote
-  /// at `give_up`. Never votes twice; does not vote at all if Abort came first.
-  virtual void Prepare(txn::BranchWork work, MonoTime give_up, Callback<txn::Vote> vote) = 0;
+  /// at `give_up`. Never votes twice; does not vote at all if Abort came first. A NO names the
+  /// culprits among the members that it knows of.
+  virtual void Prepare(txn::BatchWork work, MonoTime give_up, Callback<txn::Vote> vote) = 0;
 
   /// Ends it with COMMIT; only after a durable decision. OK: the broker durably said COMMIT. An
   /// error tells nothing (whatever its effect says): resolve it by name. The lane is then never

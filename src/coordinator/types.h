@@ -26,6 +26,9 @@ struct Limits {
   std::size_t recent_outcomes = 10'000;     ///< Finished transactions kept in memory with reasons.
   std::size_t recent_positions = 1u << 20;  ///< Records of those whose positions are kept.
   std::size_t registrations = 100'000;      ///< Of clients' own producers; then the oldest go.
+  std::size_t batch_txns = 1'000;           ///< That commit together.
+  /// Buffered work of those together; a transaction of more does not share a batch.
+  std::size_t batch_bytes = 1u << 20;
 };
 
 struct CoordinatorOptions {

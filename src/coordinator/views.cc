@@ -1,5 +1,6 @@
 #include "coordinator/views.h"
 
+#include <algorithm>
 #include <iterator>
 #include <string>
 #include <utility>
@@ -48,7 +49,7 @@ TxnView PresumedAborted(const GlobalTxnId& id, WallTime began_at) {
   return view;
 }
 
-std::vector<BranchView> BranchesOf(const BatchRunner& runner) {
+std::vector<BranchView> BranchesOf(const BatchRunner& runner, std::optional<std::size_t> member) {
   std::vector<BranchView> branches;
   for (std::size_t i = 0; i < runner.batch().participants.size(); ++i) {
     const txn::BatchParticipant& participant = runner.batch().participants[i];
@@ -57,7 +58,7 @@ std::vector<BranchView> BranchesOf(const BatchRunner& runner) {
     if (participant.prepared) branch.participant = participant.prepared->name;
     branch.enlisted = participant.enlisted;
     branch.reinit_required = participant.reinit_required;
-    branch.positions = participant.positions;
+    if (member) branch.positions = runner.positions(i, *member);
     if (const Resolver* resolver = runner.resolver(i)) {
       branch.problem = resolver->resolution().problem;
       const auto* order = runner.order(i);
@@ -87,7 +88,7 @@ InDoubtView InDoubtOf(const BatchRunner& runner, txn::GlobalTxnState state) {
           .decided_at = runner.decided_at(),
           .members = runner.members(),
           .state = state,
-          .branches = BranchesOf(runner)};
+          .branches = BranchesOf(runner, std::nullopt)};
 }
 
 std::size_t Weight(const txn::BranchWork& work) {
@@ -111,6 +112,14 @@ std::size_t Count(const txn::BranchWork& work) {
 void Append(txn::BranchWork& to, txn::BranchWork more) {
   std::move(more.records.begin(), more.records.end(), std::back_inserter(to.records));
   std::move(more.offsets.begin(), more.offsets.end(), std::back_inserter(to.offsets));
+}
+
+std::vector<std::string> GroupsOf(const txn::BranchWork& work) {
+  std::vector<std::string> groups;
+  for (const txn::GroupOffsets& group : work.offsets) {
+    if (std::ranges::find(groups, group.group_id) == groups.end()) groups.push_back(group.group_id);
+  }
+  return groups;
 }
 
 Status CheckClustersConfigured(const std::vector<txn::Decision>& incomplete,
@@ -170,6 +179,10 @@ Status CheckExpectedCluster(const Cluster& cluster, const KafkaClusterId& expect
                    "the consumer read from Kafka cluster '" + expected.get() + "', but cluster '" +
                        cluster.name().get() + "' is '" + status.kafka_cluster_id.get() +
                        "': its offsets do not belong there" + home);
+}
+
+txn::Refusal ShuttingDown() {
+  return {txn::AbortReason::kShutdown, {}, "lockstepd is shutting down", true};
 }
 
 Error NotActive(txn::GlobalTxnState state) {

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <map>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -12,13 +14,15 @@ namespace lockstep::coordinator {
 TxnView ViewOfDecision(const GlobalTxnId& id, const txn::Decision& decision);
 /// No record of a transaction of this log means ABORT.
 TxnView PresumedAborted(const GlobalTxnId& id, WallTime began_at);
-std::vector<BranchView> BranchesOf(const BatchRunner& runner);
+/// With the positions of one member's records, or of nobody's.
+std::vector<BranchView> BranchesOf(const BatchRunner& runner, std::optional<std::size_t> member);
 InDoubtView InDoubtOf(const txn::Decision& decision);
 InDoubtView InDoubtOf(const BatchRunner& runner, txn::GlobalTxnState state);
 
 std::size_t Weight(const txn::BranchWork& work);
 std::size_t Count(const txn::BranchWork& work);  ///< Records and offsets.
 void Append(txn::BranchWork& to, txn::BranchWork more);
+std::vector<std::string> GroupsOf(const txn::BranchWork& work);  ///< Whose offsets it commits.
 
 /// Every cluster with a pending participant is configured.
 Status CheckClustersConfigured(const std::vector<txn::Decision>& incomplete,
@@ -29,6 +33,7 @@ Status CheckOffsets(const txn::BranchWork& work);
 Status CheckExpectedCluster(const Cluster& cluster, const KafkaClusterId& expected,
                             const std::map<ClusterName, Cluster*>& clusters);
 
+txn::Refusal ShuttingDown();
 Error NotActive(txn::GlobalTxnState state);
 Error NoBranch(const ClusterName& cluster);
 Error BadTimeout(Duration timeout, Duration longest);

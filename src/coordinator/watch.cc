@@ -15,10 +15,10 @@ using Order = std::tuple<Incarnation, std::uint64_t>;
 
 Order OrderOf(const TxnIdParts& parts) { return {parts.incarnation, parts.number}; }
 
-bool Matches(const ListFilter& filter, const TxnView& view) {
+bool Matches(const ListFilter& filter, txn::GlobalTxnState state, const std::string& label) {
   return (filter.states.empty() ||
-          std::ranges::find(filter.states, view.state) != filter.states.end()) &&
-         view.label.starts_with(filter.label_prefix);
+          std::ranges::find(filter.states, state) != filter.states.end()) &&
+         label.starts_with(filter.label_prefix);
 }
 
 Error Leaving() {
@@ -39,23 +39,27 @@ void Coordinator::List(ListFilter filter, std::optional<GlobalTxnId> after, std:
         }
         struct Candidate {
           Order order;
-          const TxnView* closed = nullptr;
-          const OpenTxn* open = nullptr;
+          const GlobalTxnId* id = nullptr;
+          const OpenTxn* open = nullptr;  // Null: it has ended.
         };
         std::vector<Candidate> found;
-        const auto consider = [&](const TxnView& view, Candidate candidate) {
-          if (!Matches(filter, view)) return;
-          candidate.order = OrderOf(*ParseTxnId(view.id));
-          if (!first || *first < candidate.order) found.push_back(candidate);
+        const auto consider = [&](const GlobalTxnId& id, const OpenTxn* open) {
+          const Order order = OrderOf(*ParseTxnId(id));
+          if (!first || *first < order) found.push_back({order, &id, open});
         };
-        for (const auto& [id, txn] : open_) consider(txn.view, {.order = {}, .open = &txn});
-        for (const auto& [id, view] : recent_) consider(view, {.order = {}, .closed = &view});
+        for (const auto& [id, txn] : open_) {
+          if (Matches(filter, txn.view.state, txn.view.label)) consider(id, &txn);
+        }
+        recent_.ForEach([&](const Outcomes::Head& head) {
+          if (Matches(filter, head.state, head.label)) consider(head.id, nullptr);
+        });
         const std::size_t size = std::min(count, found.size());
         std::ranges::partial_sort(found, found.begin() + static_cast<std::ptrdiff_t>(size), {},
                                   &Candidate::order);
         TxnPage page{.more = found.size() > size};
         for (std::size_t i = 0; i < size; ++i) {
-          page.txns.push_back(found[i].open != nullptr ? ViewOf(*found[i].open) : *found[i].closed);
+          page.txns.push_back(found[i].open != nullptr ? ViewOf(*found[i].open)
+                                                       : *recent_.Find(*found[i].id));
         }
         done(std::move(page));
       },

@@ -77,11 +77,12 @@ void Coordinator::Charge(OpenTxn& txn, std::size_t bytes, std::size_t records) {
   if (bytes > 0) buffered_of_client_[txn.client] += bytes;
 }
 
-void Coordinator::GiveBack(const OpenTxn& txn) {
+void Coordinator::GiveBack(OpenTxn& txn) {
   buffered_bytes_ -= txn.bytes;
+  const std::size_t bytes = std::exchange(txn.bytes, 0);
   const auto client = buffered_of_client_.find(txn.client);
   if (client == buffered_of_client_.end()) return;
-  client->second -= txn.bytes;
+  client->second -= bytes;
   if (client->second == 0) buffered_of_client_.erase(client);
 }
 
@@ -98,7 +99,11 @@ Status Coordinator::TakeWork(OpenTxn& txn, const ClusterName& cluster, txn::Bran
   if (Status status = CheckWork(txn, cluster, work, expected); !status.ok()) return status;
   ++txn.view.next_sequence;
   Charge(txn, Weight(work), Count(work));
-  Append(txn.work[cluster], std::move(work));
+  if (!work.empty()) {
+    std::shared_ptr<txn::BranchWork>& buffer = txn.work[cluster];
+    if (buffer == nullptr) buffer = std::make_shared<txn::BranchWork>();
+    Append(*buffer, std::move(work));
+  }
   Touch(txn);
   return {};
 }

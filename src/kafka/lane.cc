@@ -164,13 +164,13 @@ void Lane::DropProducer() {
 
 // ---- One transaction ----------------------------------------------------------------------------
 
-void Lane::Prepare(txn::BranchWork work, MonoTime give_up, coordinator::Callback<txn::Vote> vote) {
+void Lane::Prepare(txn::BatchWork work, MonoTime give_up, coordinator::Callback<txn::Vote> vote) {
   Post([this, work = std::move(work), give_up, vote = std::move(vote)] {
     DoPrepare(work, give_up, vote);
   });
 }
 
-void Lane::DoPrepare(const txn::BranchWork& work, MonoTime give_up,
+void Lane::DoPrepare(const txn::BatchWork& work, MonoTime give_up,
                      const coordinator::Callback<txn::Vote>& vote) {
   course_ = {.before = producer_->ledger().All()};
   {

@@ -40,7 +40,7 @@ class Lane {
   void SetGate(bool open);
 
   /// Begins a transaction, writes, votes. Only when ready. No vote comes after Abort or Stop.
-  void Prepare(txn::BranchWork work, MonoTime give_up, coordinator::Callback<txn::Vote> vote);
+  void Prepare(txn::BatchWork work, MonoTime give_up, coordinator::Callback<txn::Vote> vote);
   /// As coordinator::Participant::Commit. After an error the lane is never aborted or renewed
   /// before Release (M17).
   void Commit(coordinator::Callback<Status> done);
@@ -77,7 +77,7 @@ class Lane {
   Status BindIdentity();
   void DropProducer();
 
-  void DoPrepare(const txn::BranchWork& work, MonoTime give_up,
+  void DoPrepare(const txn::BatchWork& work, MonoTime give_up,
                  const coordinator::Callback<txn::Vote>& vote);
   Status DoCommit();
   void DoAbort();

@@ -19,10 +19,13 @@ txn::Vote ReadOnly() {
   return vote;
 }
 
-bool NothingIn(const txn::BranchWork& work) {
-  return work.records.empty() &&
-         std::all_of(work.offsets.begin(), work.offsets.end(),
-                     [](const txn::GroupOffsets& group) { return group.offsets.empty(); });
+bool NothingIn(const txn::BatchWork& work) {
+  return std::ranges::all_of(work.members, [](const auto& member) {
+    return member->records.empty() &&
+           std::ranges::all_of(member->offsets, [](const txn::GroupOffsets& group) {
+             return group.offsets.empty();
+           });
+  });
 }
 
 }  // namespace
@@ -47,17 +50,16 @@ void ManagedParticipant::Post(const coordinator::Callback<txn::Vote>& vote, txn:
   });
 }
 
-void ManagedParticipant::Prepare(txn::BranchWork work, MonoTime give_up,
+void ManagedParticipant::Prepare(txn::BatchWork work, MonoTime give_up,
                                  coordinator::Callback<txn::Vote> vote) {
   // Nothing to write: nothing to end either (the broker would answer INVALID_TXN_STATE).
   if (NothingIn(work)) return Post(vote, ReadOnly());
   if (auto refusal = refusing_()) return Post(vote, No(std::move(*refusal)));
-  const auto shared = std::make_shared<txn::BranchWork>(std::move(work));
   ticket_ = pool_->Request(
       give_up,
-      [this, shared, give_up, vote](Lane& lane) {
+      [this, work = std::move(work), give_up, vote](Lane& lane) {
         lane_ = &lane;
-        lane.Prepare(std::move(*shared), give_up, vote);
+        lane.Prepare(work, give_up, vote);
       },
       [this, vote] { Post(vote, No(waited_in_vain_())); });
   if (!ticket_) Post(vote, No(waited_in_vain_()));

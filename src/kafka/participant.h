@@ -21,7 +21,7 @@ class ManagedParticipant : public coordinator::Participant {
                      Refusing refusing, WaitedInVain waited_in_vain);
   ~ManagedParticipant() override;
 
-  void Prepare(txn::BranchWork work, MonoTime give_up,
+  void Prepare(txn::BatchWork work, MonoTime give_up,
                coordinator::Callback<txn::Vote> vote) override;
   void Commit(coordinator::Callback<Status> done) override;
   void Abort(coordinator::Callback<bool> done) override;

@@ -30,12 +30,17 @@ AbortReason ReasonOf(const Error& error) {
   }
 }
 
+bool Purged(const Failure& failure) {
+  return failure.code == RD_KAFKA_RESP_ERR__PURGE_QUEUE ||
+         failure.code == RD_KAFKA_RESP_ERR__PURGE_INFLIGHT;
+}
+
 std::string Quoted(const std::string& text) { return "'" + text + "'"; }
 
 }  // namespace
 
 Preparation::Preparation(const LaneEnv& env, const txn::ProducerInstance& lane, Producer& producer,
-                         Interrupt& interrupt, const txn::BranchWork& work, MonoTime give_up)
+                         Interrupt& interrupt, const txn::BatchWork& work, MonoTime give_up)
     : env_(env),
       lane_(lane),
       producer_(producer),
@@ -43,12 +48,62 @@ Preparation::Preparation(const LaneEnv& env, const txn::ProducerInstance& lane, 
       work_(work),
       give_up_(give_up) {
   std::set<std::string> topics;
-  for (const txn::Record& record : work.records) topics.insert(record.topic);
-  for (const txn::GroupOffsets& group : work.offsets) {
-    for (const txn::OffsetToCommit& offset : group.offsets) topics.insert(offset.partition.topic);
+  bool want_positions = false;
+  for (std::size_t member = 0; member < work_.members.size(); ++member) {
+    const txn::BranchWork& of_member = *work_.members[member];
+    first_record_.push_back(records_.size());
+    for (const txn::Record& record : of_member.records) {
+      records_.push_back(&record);
+      topics.insert(record.topic);
+    }
+    for (const txn::GroupOffsets& group : of_member.offsets) {
+      for (const txn::OffsetToCommit& offset : group.offsets) topics.insert(offset.partition.topic);
+    }
+    want_positions |= of_member.want_positions;
+    MergeOffsets(member);
   }
   topics_.assign(topics.begin(), topics.end());
-  if (work.want_positions) positions_.resize(work.records.size());
+  acknowledged_.resize(records_.size());
+  if (want_positions) positions_.resize(records_.size());
+}
+
+void Preparation::MergeOffsets(std::size_t member) {
+  for (const txn::GroupOffsets& group : work_.members[member]->offsets) {
+    if (group.offsets.empty()) continue;
+    auto shared = std::ranges::find_if(offsets_, [&](const SharedOffsets& other) {
+      return other.group.group_id == group.group_id && other.group.generation == group.generation &&
+             other.group.member_id == group.member_id &&
+             other.group.group_instance_id == group.group_instance_id &&
+             other.group.standalone == group.standalone;
+    });
+    if (shared == offsets_.end()) {
+      shared = offsets_.insert(shared, SharedOffsets{group, {}, {}});
+      shared->group.offsets.clear();
+    }
+    if (shared->members.empty() || shared->members.back() != member) {
+      shared->members.push_back(member);
+    }
+    for (const txn::OffsetToCommit& offset : group.offsets) {
+      const auto [at, added] =
+          shared->index.try_emplace(offset.partition, shared->group.offsets.size());
+      if (added) {
+        shared->group.offsets.push_back(offset);
+      } else {
+        shared->group.offsets[at->second] = offset;
+      }
+    }
+  }
+}
+
+std::size_t Preparation::MemberOf(std::size_t record) const {
+  return static_cast<std::size_t>(std::ranges::upper_bound(first_record_, record) -
+                                  first_record_.begin()) -
+         1;
+}
+
+void Preparation::Blame(std::size_t member, const txn::Refusal& refusal) {
+  const auto same = [&](const txn::Culprit& culprit) { return culprit.member == member; };
+  if (std::ranges::none_of(culprits_, same)) culprits_.push_back({member, refusal});
 }
 
 txn::Vote Preparation::Run() {
@@ -60,23 +115,40 @@ txn::Vote Preparation::Run() {
       txn::Vote no;
       no.kind = txn::Vote::Kind::kNo;
       no.refusal = std::move(*refusal);
+      no.culprits = std::move(culprits_);
       return no;
     }
   }
   return Yes();
 }
 
-// Things that librdkafka would pass over in silence.
+Preparation::Step Preparation::CheckEach(
+    const std::function<Step(const txn::BranchWork& work)>& check) {
+  Step first;
+  for (std::size_t member = 0; member < work_.members.size(); ++member) {
+    Step refusal = check(*work_.members[member]);
+    if (!refusal) continue;
+    Blame(member, *refusal);
+    if (!first) first = std::move(refusal);
+  }
+  return first;
+}
+
 Preparation::Step Preparation::CheckWork() {
-  for (std::size_t i = 0; i < work_.records.size(); ++i) {
-    const auto& timestamp = work_.records[i].timestamp_ms;
+  return CheckEach([this](const txn::BranchWork& work) { return CheckMember(work); });
+}
+
+// Things that librdkafka would pass over in silence.
+Preparation::Step Preparation::CheckMember(const txn::BranchWork& work) const {
+  for (std::size_t i = 0; i < work.records.size(); ++i) {
+    const auto& timestamp = work.records[i].timestamp_ms;
     if (timestamp && *timestamp <= 0) {  // It reads 0 as "now".
       return Refuse(AbortReason::kInvalidRecord, "record " + std::to_string(i + 1) +
                                                      ": timestamp " + std::to_string(*timestamp) +
                                                      " is not after the epoch");
     }
   }
-  for (const txn::GroupOffsets& group : work_.offsets) {
+  for (const txn::GroupOffsets& group : work.offsets) {
     const bool named = group.generation >= 0 && !group.member_id.empty();
     if (!group.standalone && !named) {
       return Refuse(AbortReason::kGroupFenced,
@@ -101,6 +173,7 @@ Preparation::Step Preparation::CheckTopics() {
     const auto found = env_.topics.Look(topics_, AnswerTime(), interrupt_);
     if (!found.ok()) return Refuse(found.error(), "looking up topics");
     bool stale = false;
+    culprits_.clear();
     Step refusal = CheckPartitions(*found, stale);
     if (!refusal) {
       if (const auto failure = producer_.Warm(*found, AnswerTime())) {
@@ -114,35 +187,41 @@ Preparation::Step Preparation::CheckTopics() {
   }
 }
 
+Refusal Preparation::RefuseTopic(const std::string& name, const Topic& topic) const {
+  Failure failure;
+  failure.code = static_cast<rd_kafka_resp_err_t>(topic.error);
+  failure.message = topic.error == wire::ErrorCode::kUnknownTopicOrPartition
+                        ? "it does not exist; Lockstep never creates one"
+                        : wire::Name(topic.error);
+  return Refuse(failure, "topic " + Quoted(name));
+}
+
 Preparation::Step Preparation::CheckPartitions(const TopicCatalog::Topics& topics, bool& stale) {
-  for (const auto& [name, topic] : topics) {
-    if (topic.error == wire::ErrorCode::kNone) continue;
-    Failure failure;
-    failure.code = static_cast<rd_kafka_resp_err_t>(topic.error);
-    failure.message = topic.error == wire::ErrorCode::kUnknownTopicOrPartition
-                          ? "it does not exist; Lockstep never creates one"
-                          : wire::Name(topic.error);
-    return Refuse(failure, "topic " + Quoted(name));
-  }
-  const auto check = [&](const std::string& name, std::int32_t partition) -> Step {
+  const auto check = [&](const std::string& name, std::optional<std::int32_t> partition) -> Step {
     const auto topic = topics.find(name);
+    if (topic != topics.end() && topic->second.error != wire::ErrorCode::kNone) {
+      return RefuseTopic(name, topic->second);
+    }
     const std::int32_t count = topic == topics.end() ? 0 : topic->second.partitions;
-    if (partition >= 0 && partition < count) return std::nullopt;
+    if (!partition || (*partition >= 0 && *partition < count)) return std::nullopt;
     stale = true;
     return Refuse(AbortReason::kUnknownPartition, "topic " + Quoted(name) + " has no partition " +
-                                                      std::to_string(partition) + "; it has " +
+                                                      std::to_string(*partition) + "; it has " +
                                                       std::to_string(count));
   };
-  for (const txn::Record& record : work_.records) {
-    if (!record.partition) continue;
-    if (Step refusal = check(record.topic, *record.partition)) return refusal;
-  }
-  for (const txn::GroupOffsets& group : work_.offsets) {
-    for (const txn::OffsetToCommit& offset : group.offsets) {
-      if (Step refusal = check(offset.partition.topic, offset.partition.partition)) return refusal;
+  return CheckEach([&](const txn::BranchWork& work) -> Step {
+    for (const txn::Record& record : work.records) {
+      if (Step refusal = check(record.topic, record.partition)) return refusal;
     }
-  }
-  return std::nullopt;
+    for (const txn::GroupOffsets& group : work.offsets) {
+      for (const txn::OffsetToCommit& offset : group.offsets) {
+        if (Step refusal = check(offset.partition.topic, offset.partition.partition)) {
+          return refusal;
+        }
+      }
+    }
+    return std::nullopt;
+  });
 }
 
 Preparation::Step Preparation::Begin() {
@@ -154,8 +233,8 @@ Preparation::Step Preparation::Begin() {
 }
 
 Preparation::Step Preparation::WriteRecords() {
-  for (std::size_t i = 0; i < work_.records.size(); ++i) {
-    if (Step refusal = Enqueue(work_.records[i], i)) return refusal;
+  for (std::size_t i = 0; i < records_.size(); ++i) {
+    if (Step refusal = Enqueue(*records_[i], i)) return refusal;
     if (failed_) return RefuseDelivery(*failed_);
   }
   return std::nullopt;
@@ -169,9 +248,7 @@ Preparation::Step Preparation::Enqueue(const txn::Record& record, std::size_t in
       return std::nullopt;
     }
     if (failure->code != RD_KAFKA_RESP_ERR__QUEUE_FULL) {
-      return Refuse(*failure, "record " + std::to_string(index + 1) + " of " +
-                                  std::to_string(work_.records.size()) + ", topic " +
-                                  Quoted(record.topic));
+      return RefuseRecord(index, "topic " + Quoted(record.topic), *failure);
     }
     if (Step expired = Expired("all records were sent")) return expired;
     TakeReports(std::chrono::milliseconds(100));
@@ -190,6 +267,7 @@ Preparation::Step Preparation::AwaitReports() {
       last_news = Now();
     } else if (Now() - last_news >= kSilence) {
       if (Step refusal = CheckStillThere()) return refusal;
+      if (Step refusal = LeaveOutSlow()) return refusal;
       last_news = Now();
     }
   }
@@ -205,13 +283,30 @@ Preparation::Step Preparation::CheckStillThere() {
   return CheckPartitions(*found, stale);
 }
 
+// One partition has no leader, say: whoever writes to it may wait, but not keep the others waiting.
+Preparation::Step Preparation::LeaveOutSlow() {
+  std::set<std::size_t> slow;
+  for (std::size_t i = 0; i < records_.size(); ++i) {
+    if (!acknowledged_[i]) slow.insert(MemberOf(i));
+  }
+  if (slow.size() == work_.members.size()) return std::nullopt;
+  Refusal refusal = Refuse(AbortReason::kClusterUnavailable,
+                           "records were not acknowledged while others of the batch were", true);
+  for (const std::size_t member : slow) culprits_.push_back({member, refusal, true});
+  return refusal;
+}
+
 void Preparation::TakeReports(Duration slice) {
   producer_.TakeReports(slice, [this](const DeliveryReport& report) {
     ++reported_;
     if (report.failure) {
       if (!failed_) failed_ = report;
+      if (!Purged(*report.failure)) {
+        RefuseRecord(report.record, ToString(report.partition), *report.failure);
+      }
       return;
     }
+    acknowledged_[report.record] = true;
     if (!positions_.empty()) {
       positions_[report.record] = {report.partition.partition, report.offset};
     }
@@ -222,13 +317,17 @@ void Preparation::TakeReports(Duration slice) {
 
 Preparation::Step Preparation::WriteOffsets() {
   std::set<std::string> groups;
-  for (const txn::GroupOffsets& group : work_.offsets) {
-    if (group.offsets.empty()) continue;
+  for (const SharedOffsets& shared : offsets_) {
+    const std::string& group = shared.group.group_id;
     if (Step expired = Expired("the offsets were sent")) return expired;
-    if (const auto failure = producer_.SendOffsets(group, AnswerTime())) {
-      return Refuse(*failure, "offsets of group " + Quoted(group.group_id));
+    if (const auto failure = producer_.SendOffsets(shared.group, AnswerTime())) {
+      Refusal refusal = Refuse(*failure, "offsets of group " + Quoted(group));
+      if (txn::LiesInWork(refusal.reason)) {
+        for (const std::size_t member : shared.members) Blame(member, refusal);
+      }
+      return refusal;
     }
-    groups.insert(group.group_id);
+    groups.insert(group);
   }
   written_.groups = groups.size();
   return AtFailpoint(Failpoint::kLaneAfterOffsets);
@@ -303,7 +402,7 @@ Preparation::Step Preparation::Expired(const char* what) {
   std::string message = "time was up before " + std::string(what);
   if (enqueued_ > reported_) {
     message += "; " + std::to_string(enqueued_ - reported_) + " of " +
-               std::to_string(work_.records.size()) + " records are not acknowledged";
+               std::to_string(records_.size()) + " records are not acknowledged";
   }
   return Refuse(AbortReason::kClusterUnavailable, std::move(message), true);
 }
@@ -328,15 +427,24 @@ Refusal Preparation::Refuse(const Error& error, const std::string& what) const {
 }
 
 Refusal Preparation::RefuseDelivery(const DeliveryReport& report) {
-  const Failure& said = *report.failure;
-  const bool purged =
-      said.code == RD_KAFKA_RESP_ERR__PURGE_QUEUE || said.code == RD_KAFKA_RESP_ERR__PURGE_INFLIGHT;
   // A purged record is not to blame: something before it spoiled the transaction.
-  if (const auto cause = purged ? producer_.TransactionFailure() : std::nullopt) {
-    return Refuse(*cause, "writing");
+  if (Purged(*report.failure)) {
+    if (const auto cause = producer_.TransactionFailure()) return Refuse(*cause, "writing");
   }
-  return Refuse(said, "record " + std::to_string(report.record + 1) + " of " +
-                          std::to_string(work_.records.size()) + ", " + ToString(report.partition));
+  return RefuseRecord(report.record, ToString(report.partition), *report.failure);
+}
+
+Refusal Preparation::RefuseRecord(std::size_t index, const std::string& topic,
+                                  const Failure& failure) {
+  const std::size_t member = MemberOf(index);
+  Refusal refusal =
+      Refuse(failure, "record " + std::to_string(index - first_record_[member] + 1) + " of " +
+                          std::to_string(work_.members[member]->records.size()) + ", " + topic);
+  // Else the producer failed, and with it everybody's records.
+  if (txn::LiesInWork(refusal.reason) || refusal.reason == AbortReason::kClusterUnavailable) {
+    Blame(member, refusal);
+  }
+  return refusal;
 }
 
 Duration Preparation::Left() const {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,7 +22,7 @@ namespace lockstep::kafka {
 class Preparation {
  public:
   Preparation(const LaneEnv& env, const txn::ProducerInstance& lane, Producer& producer,
-              Interrupt& interrupt, const txn::BranchWork& work, MonoTime give_up);
+              Interrupt& interrupt, const txn::BatchWork& work, MonoTime give_up);
 
   txn::Vote Run();
   /// Whether the producer has a transaction open now: false after a NO of the checks.
@@ -40,8 +42,15 @@ class Preparation {
   Step FindEvidence();
   Step CheckAnswered();
 
+  /// `check` finds what is wrong with one member's work: those are the culprits, the first one's
+  /// refusal is the vote's.
+  Step CheckEach(const std::function<Step(const txn::BranchWork& work)>& check);
+  Step CheckMember(const txn::BranchWork& work) const;
   Step CheckPartitions(const TopicCatalog::Topics& topics, bool& stale);
   Step CheckStillThere();
+  /// Some records are acknowledged and nothing comes for the others.
+  Step LeaveOutSlow();
+  void MergeOffsets(std::size_t member);
   Step Enqueue(const txn::Record& record, std::size_t index);
   void TakeReports(Duration slice);
   Step Expired(const char* what);
@@ -51,8 +60,12 @@ class Preparation {
   txn::Refusal Refuse(txn::AbortReason reason, std::string message, bool retriable = false) const;
   txn::Refusal Refuse(const Failure& failure, const std::string& what) const;
   txn::Refusal Refuse(const Error& error, const std::string& what) const;
+  txn::Refusal RefuseTopic(const std::string& name, const Topic& topic) const;
   /// The failure of the record that failed first, or the deeper one that made it fail.
   txn::Refusal RefuseDelivery(const DeliveryReport& report);
+  txn::Refusal RefuseRecord(std::size_t index, const std::string& topic, const Failure& failure);
+  void Blame(std::size_t member, const txn::Refusal& refusal);
+  std::size_t MemberOf(std::size_t record) const;
 
   MonoTime Now() const { return env_.clock.Now(); }
   Duration Left() const;        ///< Until give_up; not negative.
@@ -62,8 +75,19 @@ class Preparation {
   const txn::ProducerInstance& lane_;
   Producer& producer_;
   Interrupt& interrupt_;
-  const txn::BranchWork& work_;
+  const txn::BatchWork& work_;
   const MonoTime give_up_;
+
+  /// Offsets that several members commit for one consumer group member: sent as one, the last of a
+  /// partition wins.
+  struct SharedOffsets {
+    txn::GroupOffsets group;
+    std::map<txn::TopicPartition, std::size_t> index;  // Into group.offsets.
+    std::vector<std::size_t> members;
+  };
+  std::vector<const txn::Record*> records_;  // Of all members, in their order.
+  std::vector<std::size_t> first_record_;    // Of each member.
+  std::vector<SharedOffsets> offsets_;
 
   std::vector<std::string> topics_;  // Of records and offsets, each once.
   bool begun_ = false;
@@ -71,6 +95,8 @@ class Preparation {
   std::size_t enqueued_ = 0;
   std::size_t reported_ = 0;
   std::optional<DeliveryReport> failed_;  // The first one.
+  std::vector<bool> acknowledged_;        // Each record.
+  std::vector<txn::Culprit> culprits_;
   txn::Written written_;
   std::vector<txn::RecordPosition> positions_;  // If they are wanted.
   txn::TxnDescription description_;

@@ -45,6 +45,8 @@ struct Config {
   std::uint64_t open_transactions = 0;
   std::uint64_t transaction_bytes = 0;
   std::uint64_t transaction_records = 0;
+  std::uint64_t batch_transactions = 0;
+  std::uint64_t batch_bytes = 0;
   std::uint64_t client_buffer_bytes = 0;
   std::uint64_t buffer_bytes = 0;
   std::uint64_t record_bytes = 0;

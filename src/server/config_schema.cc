@@ -203,6 +203,12 @@ std::vector<Setting<Config>> MakeTopSettings() {
   all.push_back(Live(NumberSetting<Config, std::uint64_t>(
       "limits.transaction_records", &Config::transaction_records, 1, 10'000'000, "100000",
       "Records and offsets of one transaction.")));
+  all.push_back(Live(NumberSetting<Config, std::uint64_t>(
+      "limits.batch_transactions", &Config::batch_transactions, 1, 100'000, "1000",
+      "Transactions that commit together. 1: each has Kafka transactions of its own.")));
+  all.push_back(Live(SizeSetting<Config>(
+      "limits.batch_bytes", &Config::batch_bytes, kKiB, kGiB, "1MiB",
+      "Buffered work of those that commit together; a transaction of more shares with none.")));
   all.push_back(Live(SizeSetting<Config>(
       "limits.client_buffer_bytes", &Config::client_buffer_bytes, 64 * kKiB, 1024 * kGiB, "128MiB",
       "Buffered work of all transactions begun over one connection.")));

@@ -11,6 +11,8 @@ coordinator::CoordinatorOptions OptionsOf(const Config& config) {
   options.limits.open_txns = config.open_transactions;
   options.limits.txn_bytes = config.transaction_bytes;
   options.limits.txn_records = config.transaction_records;
+  options.limits.batch_txns = config.batch_transactions;
+  options.limits.batch_bytes = config.batch_bytes;
   options.limits.client_buffer_bytes = config.client_buffer_bytes;
   options.limits.buffer_bytes = config.buffer_bytes;
   options.limits.max_txn_timeout = config.max_transaction_timeout;

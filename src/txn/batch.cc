@@ -53,9 +53,10 @@ void AnnounceAborted(Batch& batch, Effects& effects) {
   effects.push_back(AnnounceOutcome{GlobalTxnState::kAborted});
 }
 
-Effects StartAborting(Batch& batch, Refusal why) {
+Effects StartAborting(Batch& batch, Refusal why, std::vector<Culprit> culprits) {
   MoveTo(batch, BatchPhase::kAborting);
   batch.refusal = std::move(why);
+  batch.culprits = std::move(culprits);
   Effects effects;
   for (std::size_t i = 0; i < batch.participants.size(); ++i) {
     BatchParticipant& participant = batch.participants[i];
@@ -153,7 +154,8 @@ Effects DecideIfAllVoted(Batch& batch, const VoteArrived& event) {
                                  "too little of Kafka's transaction timeout was left on cluster '" +
                                      participant.cluster.get() +
                                      "' to promise COMMIT; raise its transaction_timeout",
-                                 true});
+                                 true},
+                         {});
   }
   MoveTo(batch, BatchPhase::kDeciding);
   return {StoreDecision{}};
@@ -168,13 +170,15 @@ Effects On(Batch& batch, const VoteArrived& event) {
   Require(batch.phase == BatchPhase::kPreparing);
   Require(participant.phase == ParticipantPhase::kPreparing);
   Record(participant, event.vote);
-  if (event.vote.kind == Vote::Kind::kNo) return StartAborting(batch, event.vote.refusal);
+  if (event.vote.kind == Vote::Kind::kNo) {
+    return StartAborting(batch, event.vote.refusal, event.vote.culprits);
+  }
   return DecideIfAllVoted(batch, event);
 }
 
 Effects On(Batch& batch, const AbortWanted& event) {
   if (batch.phase != BatchPhase::kPreparing) return {};  // Decided, or aborting anyway.
-  return StartAborting(batch, event.why);
+  return StartAborting(batch, event.why, event.culprits);
 }
 
 Effects On(Batch& batch, const DecisionStored&) { return StartCommitting(batch); }

@@ -54,7 +54,8 @@ struct Batch {
   BatchId id;
   BatchPhase phase = BatchPhase::kPreparing;
   std::vector<BatchParticipant> participants;
-  Refusal refusal;  ///< Why it aborted; reason kNone otherwise.
+  Refusal refusal;                ///< Why it aborted; reason kNone otherwise.
+  std::vector<Culprit> culprits;  ///< Whose fault that is; none: everybody's, or not known.
   bool announced = false;
 };
 
@@ -71,6 +72,7 @@ struct VoteArrived {
 /// Somebody wants it aborted: the client, its timeout, a shutdown. Loses against a decision.
 struct AbortWanted {
   Refusal why;
+  std::vector<Culprit> culprits;  ///< As in Batch.
 };
 /// The decision is durable.
 struct DecisionStored {};

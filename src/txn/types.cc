@@ -54,6 +54,30 @@ std::string_view Name(ParticipantOutcome outcome) {
   std::abort();
 }
 
+bool LiesInWork(AbortReason reason) {
+  switch (reason) {
+    case AbortReason::kUnknownTopic:
+    case AbortReason::kUnknownPartition:
+    case AbortReason::kRecordTooLarge:
+    case AbortReason::kInvalidRecord:
+    case AbortReason::kNotAuthorized:
+    case AbortReason::kGroupFenced:
+      return true;
+    case AbortReason::kNone:
+    case AbortReason::kClientAbort:
+    case AbortReason::kTxnTimeout:
+    case AbortReason::kShutdown:
+    case AbortReason::kClusterUnavailable:
+    case AbortReason::kClusterMismatch:
+    case AbortReason::kProducerFenced:
+    case AbortReason::kDeadlineTooClose:
+    case AbortReason::kVoteMismatch:
+    case AbortReason::kInternal:
+      return false;
+  }
+  std::abort();
+}
+
 std::string_view Name(AbortReason reason) {
   switch (reason) {
     case AbortReason::kNone:

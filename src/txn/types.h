@@ -66,6 +66,12 @@ struct BranchWork {
   bool empty() const { return records.empty() && offsets.empty(); }
 };
 
+/// What a batch writes on one cluster: its members' work, in the order of their commits. Never
+/// changed any more, and shared: what another member spoils is tried again.
+struct BatchWork {
+  std::vector<std::shared_ptr<const BranchWork>> members;
+};
+
 // ---- A participant, and how the brokers know it ----------------------------------------------
 
 /// Which versions of EndTxn end this participant. Never mixed on one participant: the answers of
@@ -170,12 +176,23 @@ enum class AbortReason : std::uint8_t {
   kInternal,
 };
 std::string_view Name(AbortReason reason);
+/// It lies in what was asked of the cluster: without that, the other members of the batch may
+/// commit.
+bool LiesInWork(AbortReason reason);
 
 struct Refusal {
   AbortReason reason = AbortReason::kNone;
   ClusterName cluster;     ///< Empty where no cluster is to blame.
   std::string message;     ///< Names the thing and the way out.
   bool retriable = false;  ///< The same transaction, begun anew, may well succeed.
+};
+
+/// A member without which its batch may commit.
+struct Culprit {
+  std::size_t member = 0;  ///< Index into the batch's members.
+  Refusal refusal;         ///< Its own.
+  /// Not known to be at fault, but what the others would wait for: it may commit by itself.
+  bool slow = false;
 };
 
 /// Where one record was written.
@@ -192,10 +209,11 @@ using Positions = std::shared_ptr<const std::vector<RecordPosition>>;
 struct Vote {
   enum class Kind : std::uint8_t { kYes, kReadOnly, kNo };
   Kind kind = Kind::kNo;
-  PreparedParticipant prepared;  ///< kYes only.
-  MonoTime deadline;             ///< kYes only: the broker keeps it open at least until then.
-  Positions positions;           ///< kYes only, if they were wanted.
-  Refusal refusal;               ///< kNo only.
+  PreparedParticipant prepared;   ///< kYes only.
+  MonoTime deadline;              ///< kYes only: the broker keeps it open at least until then.
+  Positions positions;            ///< kYes only, if they were wanted.
+  Refusal refusal;                ///< kNo only.
+  std::vector<Culprit> culprits;  ///< kNo only: whose fault it is, as far as that is known.
 };
 
 // ---- What the log keeps -------------------------------------------------------------------------

@@ -163,7 +163,7 @@ void Oracle::CheckHeuristicView(const GlobalTxnId& id, const Txn& txn, const Txn
         !branch.expected.empty()) {
       Fail(id.get() + ": told committed on " + told.cluster.get() + ", and it is not");
     }
-    if (told.outcome == ParticipantOutcome::kAborted && !branch.aborted) {
+    if (told.outcome == ParticipantOutcome::kAborted && !branch.decided_is_aborted()) {
       Fail(id.get() + ": told aborted on " + told.cluster.get() + ", and it is not");
     }
     torn |= told.outcome == ParticipantOutcome::kUnknown;
@@ -179,6 +179,7 @@ void Oracle::CheckHeuristicView(const GlobalTxnId& id, const Txn& txn, const Txn
 
 void Oracle::OnDecisionWritten(const txn::Decision& decision) {
   ++decisions_;
+  if (decision.members.size() > 1) shared_ += decision.members.size();
   for (const auto& participant : decision.participants) {
     CheckOpen(participant.prepared);
     const txn::ParticipantName& name = participant.prepared.name;
@@ -217,9 +218,13 @@ void Oracle::OnDecisionDurable(const txn::Decision& decision) {
     Txn& txn = txns_.at(member);
     txn.decided = true;
     if (txn.told_aborted) Fail(member.get() + " was told ABORTED, and is decided COMMIT");
-    for (const auto& [cluster, branch] : txn.branches) {
-      if (branch.aborted && !branch.timed_out) {
-        Fail(member.get() + " is decided COMMIT after we aborted it on " + cluster.get());
+    for (const auto& participant : decision.participants) {
+      const txn::ParticipantName& name = participant.prepared.name;
+      Branch& branch = txn.branches[name.cluster];
+      branch.decided = AttemptOf(name);
+      const auto aborted = branch.aborted.find(*branch.decided);
+      if (aborted != branch.aborted.end() && !aborted->second) {
+        Fail(member.get() + " is decided COMMIT after we aborted it on " + name.cluster.get());
       }
     }
   }
@@ -248,6 +253,22 @@ void Oracle::OnCompletionDurable(const txn::Decision& decision, std::uint32_t pa
 void Oracle::OnLogOpened() {
   in_flight_.clear();
   pending_.clear();
+}
+
+Oracle::Attempt Oracle::AttemptOf(const txn::ParticipantName& name) {
+  return {name.transactional_id.get(), name.producer_id.get(), name.producer_epoch.get(),
+          name.start_time_ms};
+}
+
+Oracle::Attempt Oracle::AttemptOf(const fake_kafka::EndedTransaction& ended) {
+  return {ended.transactional_id, ended.producer.id, ended.producer.epoch, ended.start_time_ms};
+}
+
+std::map<GlobalTxnId, std::set<std::string>> Oracle::ByTxn(
+    const std::set<std::string>& tags) const {
+  std::map<GlobalTxnId, std::set<std::string>> by_txn;
+  for (const std::string& tag : tags) by_txn[TxnOfTag(tag)].insert(tag);
+  return by_txn;
 }
 
 // ---- The brokers -------------------------------------------------------------------------------
@@ -295,27 +316,26 @@ void Oracle::OnEnded(const SimBroker& broker, const fake_kafka::EndedTransaction
 
 void Oracle::OnCommitted(const SimBroker& broker, const fake_kafka::EndedTransaction& ended,
                          const std::set<std::string>& tags) {
-  const GlobalTxnId id = TxnOfTag(*tags.begin());
-  Txn& txn = txns_.at(id);
-  Branch& branch = txn.branches[broker.name()];
-  const std::string what = broker.name().get() + " commits " + Show(ended) + " with " + id.get();
-  if (!txn.decided) Fail(what + ", and nobody decided so");
-  if (tags != branch.expected) Fail(what + ", and it is not exactly that transaction's work");
-  if (branch.committed) Fail(what + " a second time");
-  branch.committed = true;
+  for (const auto& [id, of_txn] : ByTxn(tags)) {
+    Txn& txn = txns_.at(id);
+    Branch& branch = txn.branches[broker.name()];
+    const std::string what = broker.name().get() + " commits " + Show(ended) + " with " + id.get();
+    if (!txn.decided) Fail(what + ", and nobody decided so");
+    if (of_txn != branch.expected) Fail(what + ", and it is not exactly that transaction's work");
+    if (branch.committed) Fail(what + " a second time");
+    if (branch.decided != AttemptOf(ended)) Fail(what + ", and another attempt was decided");
+    branch.committed = true;
+  }
 }
 
 void Oracle::OnAborted(const SimBroker& broker, const fake_kafka::EndedTransaction& ended,
                        const std::set<std::string>& tags) {
   const bool timed_out = ended.cause == fake_kafka::EndedTransaction::Cause::kTimeout;
-  for (const std::string& tag : tags) {
-    const GlobalTxnId id = TxnOfTag(tag);
-    Txn& txn = txns_.at(id);
-    Branch& branch = txn.branches[broker.name()];
-    branch.aborted = true;
-    branch.timed_out |= timed_out;
-    if (txn.decided && !timed_out) {
-      Fail(broker.name().get() + " aborts " + Show(ended) + " with " + tag +
+  for (const auto& [id, of_txn] : ByTxn(tags)) {
+    Branch& branch = txns_.at(id).branches[broker.name()];
+    branch.aborted[AttemptOf(ended)] = timed_out;
+    if (branch.decided_is_aborted() && !timed_out) {
+      Fail(broker.name().get() + " aborts " + Show(ended) + " with " + id.get() +
            " at our request, and it is decided COMMIT");
     }
   }
@@ -399,8 +419,22 @@ std::vector<txn::ClientKey> Oracle::KeysWithEffect() const {
   return keys;
 }
 
+Oracle::Counts& Oracle::Counts::operator+=(const Counts& more) {
+  begun += more.begun;
+  committed += more.committed;
+  heuristic += more.heuristic;
+  keys += more.keys;
+  run_again += more.run_again;
+  answered_by_earlier_run += more.answered_by_earlier_run;
+  enlisted_committed += more.enlisted_committed;
+  enlisted_aborted += more.enlisted_aborted;
+  shared += more.shared;
+  return *this;
+}
+
 Oracle::Counts Oracle::counts() const {
   Counts counts;
+  counts.shared = shared_;
   for (const auto& [name, key] : keys_) {
     ++counts.keys;
     if (key.runs.size() > 1) ++counts.run_again;

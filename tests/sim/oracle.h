@@ -89,6 +89,8 @@ class Oracle {
     std::uint64_t answered_by_earlier_run = 0;  ///< Calls.
     std::uint64_t enlisted_committed = 0;       ///< With a producer of the application's own.
     std::uint64_t enlisted_aborted = 0;
+    std::uint64_t shared = 0;  ///< Decided together with others.
+    Counts& operator+=(const Counts& more);
   };
   Counts counts() const;
   std::uint64_t decisions() const { return decisions_; }  ///< Written so far.
@@ -96,13 +98,24 @@ class Oracle {
  private:
   /// One participant of a decision, as the brokers know it.
   using Participant = std::pair<ClusterName, TransactionalId>;
+  /// One Kafka transaction, as its broker tells them apart.
+  struct Attempt {
+    std::string transactional_id;
+    std::int64_t producer_id = -1;
+    std::int16_t producer_epoch = -1;
+    std::int64_t start_time_ms = -1;
+    friend auto operator<=>(const Attempt&, const Attempt&) = default;
+  };
   /// What one cluster did with one transaction's work.
   struct Branch {
     std::set<std::string> expected;
     std::set<std::string> visible;
     bool committed = false;  // By the cluster's coordinator.
-    bool aborted = false;    // By the cluster's coordinator.
-    bool timed_out = false;  // ... for it took too long.
+    /// By the cluster's coordinator; true: for it took too long. Where another member spoiled a
+    /// batch there is more than one.
+    std::map<Attempt, bool> aborted;
+    std::optional<Attempt> decided;  // The one that a durable decision covers.
+    bool decided_is_aborted() const { return decided && aborted.contains(*decided); }
   };
   struct Txn {
     std::map<ClusterName, Branch> branches;
@@ -122,6 +135,9 @@ class Oracle {
   };
 
   void Fail(const std::string& what);
+  static Attempt AttemptOf(const txn::ParticipantName& name);
+  static Attempt AttemptOf(const fake_kafka::EndedTransaction& ended);
+  std::map<GlobalTxnId, std::set<std::string>> ByTxn(const std::set<std::string>& tags) const;
   GlobalTxnId TxnOfTag(const std::string& tag) const;
   void OnRun(const txn::ClientKey& key, const std::string& call, const Work& work,
              const GlobalTxnId& id);
@@ -144,6 +160,7 @@ class Oracle {
   const SimOptions& options_;
   std::map<ClusterName, SimBroker*> brokers_;
   std::uint64_t decisions_ = 0;
+  std::uint64_t shared_ = 0;
   std::map<GlobalTxnId, Txn> txns_;
   std::map<std::string, Key> keys_;
   std::map<GlobalTxnId, std::string> key_of_run_;

@@ -69,7 +69,7 @@ std::vector<ClusterName> SimClient::SomeClusters() {
   std::vector<ClusterName> all;
   for (const auto& [name, broker] : world_.brokers()) all.push_back(name);
   int calls = world_.random().Between(0, 5);
-  if (must_commit_) return all;
+  if (must_commit_ || (world_.options().crowd && world_.random().Chance(0.7))) return all;
   std::vector<ClusterName> some;
   for (; calls > 0; --calls) {
     some.push_back(all[world_.random().Below(all.size())]);

@@ -65,6 +65,8 @@ SimOptions OptionsFor(std::uint64_t seed, Defect defect) {
   // (docs/design/enlisted.md).
   o.apps = random.Chance(0.7) && !o.loses_markers ? random.Between(1, 2) : 0;
   o.transaction_version = o.kafka_3 || random.Chance(0.2) ? 1 : 2;
+  o.crowd = random.Chance(0.4);
+  if (o.crowd) o.clients = random.Between(8, 16);
   return o;
 }
 

@@ -22,6 +22,10 @@ namespace lockstep::sim {
   X(kVoteUnchecked, "vote-unchecked",                                                            \
     "a lane votes without asking the broker, and as if it had time without end")                 \
   X(kVoteUnflushed, "vote-unflushed", "a lane votes before its records are delivered")           \
+  X(kMemberLeftOut, "member-left-out",                                                           \
+    "a lane votes YES although it did not write the work of one of the batch's members")         \
+  X(kSpoiledNotAborted, "spoiled-not-aborted",                                                   \
+    "a lane with a batch that was spoiled is used again, and its transaction was not aborted")   \
   X(kInitReusesId, "init-reuses-id",                                                             \
     "an id is used on although an InitProducerId of it is unanswered")                           \
   X(kAbortedIdReused, "aborted-id-reused",                                                       \
@@ -68,9 +72,10 @@ struct SimOptions {
   int clusters = 2;
   int lanes = 2;  ///< Per cluster.
   int clients = 3;
-  int txns = 6;      ///< Per client.
-  double keyed = 0;  ///< Per transaction: it is run under a key.
-  int apps = 0;      ///< Applications with a producer of their own.
+  int txns = 6;        ///< Per client.
+  double keyed = 0;    ///< Per transaction: it is run under a key.
+  bool crowd = false;  ///< Most transactions touch all clusters, so that they share batches.
+  int apps = 0;        ///< Applications with a producer of their own.
   std::int16_t transaction_version = 2;
 
   double crash = 0;               ///< Of lockstepd, per step; some of them are orderly stops.

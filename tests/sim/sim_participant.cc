@@ -32,19 +32,24 @@ AbortReason ReasonFor(KafkaError error) {
 
 SimParticipant::~SimParticipant() { cluster_.NoLongerWantsLane(this); }
 
-void SimParticipant::Prepare(txn::BranchWork work, MonoTime give_up,
+void SimParticipant::Prepare(txn::BatchWork work, MonoTime give_up,
                              coordinator::Callback<txn::Vote> vote) {
   work_ = std::move(work);
   give_up_ = give_up;
   vote_ = std::move(vote);
-  if (work_.empty()) {
+  const Defect defect = cluster_.world().options.defect;
+  if (defect == Defect::kMemberLeftOut && work_.members.size() > 1) work_.members.pop_back();
+  for (const auto& member : work_.members) {
+    for (const txn::Record& record : member->records) {
+      records_[{record.topic, record.partition.value_or(0)}].push_back(record.value.value_or(""));
+    }
+    offsets_.insert(offsets_.end(), member->offsets.begin(), member->offsets.end());
+  }
+  if (records_.empty() && offsets_.empty()) {
     cluster_.world().scheduler.After({}, life(), [this] {
       if (preparing()) TellVote({.kind = txn::Vote::Kind::kReadOnly});
     });
     return;
-  }
-  for (const txn::Record& record : work_.records) {
-    records_[{record.topic, record.partition.value_or(0)}].push_back(record.value.value_or(""));
   }
   cluster_.world().scheduler.After(give_up - cluster_.world().clock.Now(), life(), [this] {
     if (preparing()) Refuse(AbortReason::kClusterUnavailable, "not prepared in time");
@@ -142,10 +147,10 @@ void SimParticipant::ProduceTo(const txn::TopicPartition& partition,
 }
 
 void SimParticipant::SendOffsets(std::size_t group) {
-  if (group == work_.offsets.size()) return FindOffsetsEvidence();
+  if (group == offsets_.size()) return FindOffsetsEvidence();
   Ask<KafkaError>(
       "AddOffsetsToTxn",
-      [id = lane_->id, producer = lane_->producer, name = work_.offsets[group].group_id](
+      [id = lane_->id, producer = lane_->producer, name = offsets_[group].group_id](
           FakeKafka& kafka) { return kafka.AddOffsetsToTxn(id, producer, name); },
       [this, group](KafkaError error) {
         if (Failed(error, [=, this] { SendOffsets(group); })) return;
@@ -157,8 +162,7 @@ void SimParticipant::SendOffsets(std::size_t group) {
 void SimParticipant::CommitOffsets(std::size_t group) {
   Ask<KafkaError>(
       "TxnOffsetCommit",
-      [id = lane_->id, producer = lane_->producer,
-       offsets = work_.offsets[group]](FakeKafka& kafka) {
+      [id = lane_->id, producer = lane_->producer, offsets = offsets_[group]](FakeKafka& kafka) {
         return kafka.TxnOffsetCommit({id, producer, offsets});
       },
       [this, group](KafkaError error) {
@@ -170,11 +174,11 @@ void SimParticipant::CommitOffsets(std::size_t group) {
 /// No report tells where the offsets went: the marker will be at or after the end of the partition
 /// as it is now.
 void SimParticipant::FindOffsetsEvidence() {
-  if (work_.offsets.empty()) return DescribeAndVote();
+  if (offsets_.empty()) return DescribeAndVote();
   using Ends = std::map<txn::TopicPartition, std::int64_t>;
   cluster_.broker().Call<Ends>(
       SimBroker::Sender::kWire, "ListOffsets (evidence)", life(), kRequestTimeout,
-      [groups = work_.offsets](FakeKafka& kafka) {
+      [groups = offsets_](FakeKafka& kafka) {
         Ends ends;
         for (const txn::GroupOffsets& group : groups) {
           const txn::TopicPartition partition = kafka.OffsetsPartition(group.group_id);
@@ -255,7 +259,25 @@ void SimParticipant::Refuse(AbortReason reason, const std::string& message) {
   if (lane_ != nullptr && reason != AbortReason::kGroupFenced) lane_->clean = false;
   txn::Vote vote{.kind = txn::Vote::Kind::kNo};
   vote.refusal = {reason, cluster_.name(), message, true};
+  vote.culprits = Culprits(vote.refusal);
   std::exchange(vote_, nullptr)(std::move(vote));
+}
+
+std::vector<txn::Culprit> SimParticipant::Culprits(const txn::Refusal& refusal) const {
+  std::vector<txn::Culprit> culprits;
+  if (!LiesInWork(refusal.reason) || cluster_.world().random.Chance(0.5)) return culprits;
+  for (std::size_t i = 0; i < work_.members.size(); ++i) {
+    const txn::BranchWork& member = *work_.members[i];
+    const bool lost = std::ranges::any_of(
+        member.records, [](const txn::Record& record) { return record.topic != "t"; });
+    const bool stale = std::ranges::any_of(member.offsets, [](const txn::GroupOffsets& group) {
+      return !group.standalone && group.generation != 5;
+    });
+    if (refusal.reason == AbortReason::kGroupFenced ? stale : lost) {
+      culprits.push_back({i, refusal});
+    }
+  }
+  return culprits;
 }
 
 void SimParticipant::TellVote(txn::Vote vote) { std::exchange(vote_, nullptr)(std::move(vote)); }
@@ -299,7 +321,10 @@ void SimParticipant::Abort(coordinator::Callback<bool> aborted) {
   cluster_.NoLongerWantsLane(this);
   if (lane_ != nullptr) lane_->aborted = true;
   if (lane_ != nullptr && in_flight_ > 0) Unanswered();
-  if (lane_ != nullptr && lane_->clean && in_transaction_) return SendAbort(std::move(done));
+  const bool skip = cluster_.world().options.defect == Defect::kSpoiledNotAborted;
+  if (lane_ != nullptr && lane_->clean && in_transaction_ && !skip) {
+    return SendAbort(std::move(done));
+  }
   // Nothing was begun, or the lane's next InitProducerId aborts it.
   cluster_.world().scheduler.After({}, life(), std::move(done));
 }

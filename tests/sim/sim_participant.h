@@ -18,7 +18,7 @@ class SimParticipant final : public coordinator::Participant {
   explicit SimParticipant(SimCluster& cluster) : cluster_(cluster) {}
   ~SimParticipant() override;
 
-  void Prepare(txn::BranchWork work, MonoTime give_up,
+  void Prepare(txn::BatchWork work, MonoTime give_up,
                coordinator::Callback<txn::Vote> vote) override;
   void Commit(coordinator::Callback<Status> done) override;
   void Abort(coordinator::Callback<bool> done) override;
@@ -43,6 +43,8 @@ class SimParticipant final : public coordinator::Participant {
   /// Handles an error of a request that writes: true if it was one.
   bool Failed(fake_kafka::KafkaError error, std::function<void()> again);
   void Refuse(txn::AbortReason reason, const std::string& message);
+  /// Whose fault it is: told, or left to be found out.
+  std::vector<txn::Culprit> Culprits(const txn::Refusal& refusal) const;
   void TellVote(txn::Vote vote);
   bool preparing() const { return vote_ != nullptr && !stopped_; }
 
@@ -52,7 +54,8 @@ class SimParticipant final : public coordinator::Participant {
 
   SimCluster& cluster_;
   std::shared_ptr<const int> life_ = std::make_shared<const int>(0);
-  txn::BranchWork work_;
+  txn::BatchWork work_;
+  std::vector<txn::GroupOffsets> offsets_;  // Of all members, in their order.
   MonoTime give_up_{};
   coordinator::Callback<txn::Vote> vote_;  // Null once it voted, or may not any more.
   Lane* lane_ = nullptr;

@@ -50,14 +50,7 @@ TEST(Simulation, MeetsWhatItIsFor) {
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     const Outcome outcome = RunSeed(seed, Defect::kNone);
     ASSERT_EQ(outcome.violation, "") << "seed " << seed;
-    counts.begun += outcome.counts.begun;
-    counts.committed += outcome.counts.committed;
-    counts.heuristic += outcome.counts.heuristic;
-    counts.keys += outcome.counts.keys;
-    counts.run_again += outcome.counts.run_again;
-    counts.answered_by_earlier_run += outcome.counts.answered_by_earlier_run;
-    counts.enlisted_committed += outcome.counts.enlisted_committed;
-    counts.enlisted_aborted += outcome.counts.enlisted_aborted;
+    counts += outcome.counts;
     crashes += outcome.crashes;
   }
   EXPECT_GT(counts.committed, 100u);
@@ -69,6 +62,7 @@ TEST(Simulation, MeetsWhatItIsFor) {
   EXPECT_GT(counts.answered_by_earlier_run, 20u);
   EXPECT_GT(counts.enlisted_committed, 20u);
   EXPECT_GT(counts.enlisted_aborted, 20u);
+  EXPECT_GT(counts.shared, 50u);
 }
 
 }  // namespace

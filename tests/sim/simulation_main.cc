@@ -52,25 +52,21 @@ void Add(Totals& totals, const Outcome& outcome) {
   ++totals.seeds;
   totals.steps += outcome.steps;
   totals.crashes += outcome.crashes;
-  totals.counts.begun += outcome.counts.begun;
-  totals.counts.committed += outcome.counts.committed;
-  totals.counts.heuristic += outcome.counts.heuristic;
-  totals.counts.keys += outcome.counts.keys;
-  totals.counts.run_again += outcome.counts.run_again;
-  totals.counts.answered_by_earlier_run += outcome.counts.answered_by_earlier_run;
+  totals.counts += outcome.counts;
 }
 
 void Print(const Totals& t, double seconds) {
   std::printf(
       "%llu seeds in %.1f s (%.0f a minute): %llu steps, %llu crashes, %llu transactions, %llu "
-      "told COMMITTED, %llu HEURISTIC; %llu keys, %llu of them run again, %llu calls answered by "
-      "an "
-      "earlier run\n",
+      "told COMMITTED, %llu HEURISTIC, %llu in shared batches; %llu keys, %llu of them run again, "
+      "%llu calls answered by "
+      "an earlier run\n",
       static_cast<unsigned long long>(t.seeds), seconds,
       static_cast<double>(t.seeds) * 60 / seconds, static_cast<unsigned long long>(t.steps),
       static_cast<unsigned long long>(t.crashes), static_cast<unsigned long long>(t.counts.begun),
       static_cast<unsigned long long>(t.counts.committed),
       static_cast<unsigned long long>(t.counts.heuristic),
+      static_cast<unsigned long long>(t.counts.shared),
       static_cast<unsigned long long>(t.counts.keys),
       static_cast<unsigned long long>(t.counts.run_again),
       static_cast<unsigned long long>(t.counts.answered_by_earlier_run));

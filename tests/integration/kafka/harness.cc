@@ -145,8 +145,8 @@ void Branch::Run(std::function<void()> task) {
 std::future<txn::Vote> Branch::StartPrepare(txn::BranchWork work, Duration time) {
   const auto promise = std::make_shared<std::promise<txn::Vote>>();
   Run([&] {
-    participant_->Prepare(std::move(work), clock_.Now() + time,
-                          [promise, voted = voted_](txn::Vote vote) {
+    participant_->Prepare({{std::make_shared<const txn::BranchWork>(std::move(work))}},
+                          clock_.Now() + time, [promise, voted = voted_](txn::Vote vote) {
                             *voted = true;
                             promise->set_value(std::move(vote));
                           });

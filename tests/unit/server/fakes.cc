@@ -131,39 +131,18 @@ class FakeCluster::FakeParticipant final : public coordinator::Participant {
  public:
   explicit FakeParticipant(FakeCluster& cluster) : cluster_(cluster) {}
 
-  void Prepare(txn::BranchWork work, MonoTime, Callback<txn::Vote> vote) override {
+  void Prepare(txn::BatchWork work, MonoTime, Callback<txn::Vote> vote) override {
     const Behaviour behaviour = cluster_.behaviour();
     ++cluster_.prepares_;
-    {
-      const std::lock_guard lock(cluster_.mutex_);
-      cluster_.work_ = work;
-    }
+    cluster_.Note(work);
     if (!behaviour.votes) return;
-    txn::Vote answer;
-    if (behaviour.refusal.reason != txn::AbortReason::kNone) {
-      answer.refusal = behaviour.refusal;
+    auto tell = [vote = std::move(vote), answer = VoteOn(work, behaviour)] { vote(answer); };
+    if (cluster_.holds_votes_) {
+      const std::lock_guard lock(cluster_.mutex_);
+      cluster_.held_.push_back(std::move(tell));
     } else {
-      answer.kind = txn::Vote::Kind::kYes;
-      answer.prepared.name = {cluster_.name_,
-                              KafkaClusterId("kafka-" + cluster_.name_.get()),
-                              TransactionalId("lane-" + cluster_.name_.get()),
-                              ProducerId(7),
-                              ProducerEpoch(1),
-                              txn::EndTxnProtocol::kTv1,
-                              1000};
-      answer.deadline = MonoTime::max();
-      if (work.want_positions) {
-        // The n-th record of the branch stands at offset 100 + n.
-        std::vector<txn::RecordPosition> positions;
-        for (std::size_t i = 0; i < work.records.size(); ++i) {
-          positions.push_back({0, static_cast<std::int64_t>(100 + i)});
-        }
-        answer.positions =
-            std::make_shared<const std::vector<txn::RecordPosition>>(std::move(positions));
-      }
+      cluster_.executor_.PostAfter(behaviour.vote_delay, std::move(tell));
     }
-    cluster_.executor_.PostAfter(behaviour.vote_delay,
-                                 [vote = std::move(vote), answer] { vote(answer); });
   }
   void Commit(Callback<Status> done) override {
     const Behaviour now = cluster_.behaviour();
@@ -179,8 +158,88 @@ class FakeCluster::FakeParticipant final : public coordinator::Participant {
   void Release() override {}
 
  private:
+  txn::Vote VoteOn(const txn::BatchWork& work, const Behaviour& behaviour) const {
+    txn::Vote answer;
+    const std::vector<txn::Culprit> culprits = Culprits(work, behaviour);
+    const bool alone = behaviour.slow && work.members.size() == 1;
+    const bool refused = behaviour.refusal.reason != txn::AbortReason::kNone &&
+                         (behaviour.bad_topic.empty() || !culprits.empty()) && !alone;
+    if (refused) {
+      answer.refusal = behaviour.refusal;
+      if (behaviour.names_culprits) answer.culprits = culprits;
+      return answer;
+    }
+    answer.kind = txn::Vote::Kind::kYes;
+    answer.prepared.name = {cluster_.name_,
+                            KafkaClusterId("kafka-" + cluster_.name_.get()),
+                            TransactionalId("lane-" + cluster_.name_.get()),
+                            ProducerId(7),
+                            ProducerEpoch(1),
+                            txn::EndTxnProtocol::kTv1,
+                            1000};
+    answer.deadline = MonoTime::max();
+    // The n-th record of the batch stands at offset 100 + n.
+    std::vector<txn::RecordPosition> positions;
+    bool wanted = false;
+    for (const auto& member : work.members) {
+      wanted |= member->want_positions;
+      for (std::size_t i = 0; i < member->records.size(); ++i) {
+        positions.push_back({0, static_cast<std::int64_t>(100 + positions.size())});
+      }
+    }
+    if (wanted) {
+      answer.positions =
+          std::make_shared<const std::vector<txn::RecordPosition>>(std::move(positions));
+    }
+    return answer;
+  }
+
+  static std::vector<txn::Culprit> Culprits(const txn::BatchWork& work,
+                                            const Behaviour& behaviour) {
+    std::vector<txn::Culprit> culprits;
+    for (std::size_t i = 0; i < work.members.size(); ++i) {
+      for (const txn::Record& record : work.members[i]->records) {
+        if (record.topic != behaviour.bad_topic) continue;
+        culprits.push_back({i, behaviour.refusal, behaviour.slow});
+        break;
+      }
+    }
+    return culprits;
+  }
+
   FakeCluster& cluster_;
 };
+
+void FakeCluster::Note(const txn::BatchWork& work) {
+  const std::lock_guard lock(mutex_);
+  work_ = {};
+  std::string values;
+  for (const auto& member : work.members) {
+    if (!values.empty()) values += ',';
+    for (const txn::Record& record : member->records) {
+      work_.records.push_back(record);
+      values += record.value.value_or("");
+    }
+    work_.offsets.insert(work_.offsets.end(), member->offsets.begin(), member->offsets.end());
+    work_.want_positions |= member->want_positions;
+  }
+  batches_.push_back(values);
+}
+
+std::vector<std::string> FakeCluster::batches() const {
+  const std::lock_guard lock(mutex_);
+  return batches_;
+}
+
+void FakeCluster::LetHeldVotes() {
+  const std::lock_guard lock(mutex_);
+  for (auto& vote : std::exchange(held_, {})) executor_.Post(std::move(vote));
+}
+
+std::size_t FakeCluster::held_votes() const {
+  const std::lock_guard lock(mutex_);
+  return held_.size();
+}
 
 void FakeCluster::Set(Behaviour behaviour) {
   const std::lock_guard lock(mutex_);

@@ -85,11 +85,14 @@ class FakeCluster final : public coordinator::Cluster {
   /// What becomes of an EndTxn for a client's own producer.
   enum class Ends : std::uint8_t { kAnswered, kUnanswered, kLost };
   struct Behaviour {
-    bool votes = true;        ///< False: no vote comes, not even at give_up.
-    Duration vote_delay{};    ///< How long the vote takes.
-    txn::Refusal refusal;     ///< With a reason: the vote is NO.
-    bool commits = true;      ///< False: Commit, and every later question, is not answered OK.
-    bool aborted_it = false;  ///< The broker forgot its promise: Describe shows CompleteAbort.
+    bool votes = true;      ///< False: no vote comes, not even at give_up.
+    Duration vote_delay{};  ///< How long the vote takes.
+    txn::Refusal refusal;   ///< With a reason: the vote is NO.
+    std::string bad_topic;  ///< Not empty: a batch that writes to it gets the refusal, others not.
+    bool names_culprits = true;  ///< The refusal then names who wrote to it.
+    bool slow = false;           ///< ... as somebody who may commit alone, and does.
+    bool commits = true;         ///< False: Commit, and every later question, is not answered OK.
+    bool aborted_it = false;     ///< The broker forgot its promise: Describe shows CompleteAbort.
     std::vector<txn::TopicPartition> missing_markers;
     coordinator::ClusterState state = coordinator::ClusterState::kReady;
     bool ongoing =
@@ -113,8 +116,14 @@ class FakeCluster final : public coordinator::Cluster {
       : name_(std::move(name)), executor_(executor) {}
 
   void Set(Behaviour behaviour);
-  /// The work of the last Prepare.
+  /// The work of the last Prepare, of all its members.
   txn::BranchWork prepared_work() const;
+  /// The values of all records of each Prepare; those of one member are separated by a comma.
+  std::vector<std::string> batches() const;
+  /// Votes that come from now on wait for LetHeldVotes, or do not.
+  void HoldVotes(bool hold) { holds_votes_ = hold; }
+  void LetHeldVotes();
+  std::size_t held_votes() const;
   /// As if lanes were found that only a newer copy of the log can have made. Once started.
   void Supersede(std::string why) {
     executor_.Post([this, why = std::move(why)] { superseded_(why); });
@@ -155,6 +164,7 @@ class FakeCluster final : public coordinator::Cluster {
  private:
   class FakeParticipant;
   Behaviour behaviour() const;
+  void Note(const txn::BatchWork& work);
   txn::EndTxnAnswer End(Producer& producer, const txn::ParticipantName& name,
                         txn::Direction direction);
 
@@ -164,8 +174,11 @@ class FakeCluster final : public coordinator::Cluster {
   std::atomic<bool> repaired_ = false;
   std::atomic<int> prepares_ = 0;
   mutable std::mutex mutex_;
-  Behaviour behaviour_;                            // Guarded by mutex_.
-  txn::BranchWork work_;                           // Guarded by mutex_.
+  Behaviour behaviour_;                      // Guarded by mutex_.
+  txn::BranchWork work_;                     // Guarded by mutex_.
+  std::vector<std::string> batches_;         // Guarded by mutex_.
+  std::vector<std::function<void()>> held_;  // Guarded by mutex_.
+  std::atomic<bool> holds_votes_ = false;
   std::map<TransactionalId, Producer> producers_;  // Guarded by mutex_.
   std::int64_t next_start_ms_ = 1000;              // Guarded by mutex_.
 };
