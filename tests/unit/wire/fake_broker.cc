@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -113,29 +114,29 @@ void FakeBroker::Accept() {
   }
 }
 
-/// Reads on while an answer is held back, so that a test sees what was pipelined.
+/// Reads on while an answer is held back, so that a test sees what was pipelined. What came in one
+/// piece is answered in one.
 void FakeBroker::Serve(int socket, int connection) {
+  pthread_setname_np(pthread_self(), "fake-broker");
   std::string received;
   std::deque<std::pair<FakeRequest, std::int32_t>> queue;
   for (;;) {
-    bool held = false;
-    {
-      const std::lock_guard lock(mutex_);
-      if (stopping_) return;
-      held = !queue.empty() && held_.contains(queue.front().first.key);
-    }
-    if (!queue.empty() && !held) {
-      const auto [request, correlation_id] = queue.front();
+    std::string answers;
+    bool on = true;
+    while (on && !queue.empty() && !IsHeld(queue.front().first.key)) {
+      on = Answer(queue.front().first, queue.front().second, answers);
       queue.pop_front();
-      if (!Answer(socket, request, correlation_id)) {
-        shutdown(socket, SHUT_RDWR);
-        return;
-      }
-      continue;
     }
+    const bool sent = answers.empty() || send(socket, answers.data(), answers.size(),
+                                              MSG_NOSIGNAL) == static_cast<ssize_t>(answers.size());
+    if (!sent || !on) {
+      shutdown(socket, SHUT_RDWR);
+      return;
+    }
+    // Not a sleep: how soon Release is noticed.
     pollfd readable{socket, POLLIN, 0};
-    if (poll(&readable, 1, 2) == 0) continue;  // Not a sleep: how soon Release is noticed.
-    char buffer[4096];
+    if (!queue.empty() && poll(&readable, 1, 2) == 0) continue;
+    char buffer[16'384];
     const ssize_t got = recv(socket, buffer, sizeof buffer, 0);
     if (got <= 0) return;
     received.append(buffer, static_cast<std::size_t>(got));
@@ -149,7 +150,12 @@ void FakeBroker::Serve(int socket, int connection) {
   }
 }
 
-bool FakeBroker::Answer(int socket, const FakeRequest& request, std::int32_t correlation_id) {
+bool FakeBroker::IsHeld(ApiKey key) const {
+  const std::lock_guard lock(mutex_);
+  return held_.contains(key);
+}
+
+bool FakeBroker::Answer(const FakeRequest& request, std::int32_t correlation_id, std::string& to) {
   std::shared_ptr<Handler> handler;
   {
     const std::lock_guard lock(mutex_);
@@ -175,9 +181,8 @@ bool FakeBroker::Answer(int socket, const FakeRequest& request, std::int32_t cor
   const std::string answer = header.Take() + body.Take();
   Writer size(0, false);
   size.Int32(static_cast<std::int32_t>(answer.size()));
-  const std::string frame = size.Take() + answer;
-  return send(socket, frame.data(), frame.size(), MSG_NOSIGNAL) ==
-         static_cast<ssize_t>(frame.size());
+  to += size.Take() + answer;
+  return true;
 }
 
 void FakeBroker::DefaultApiVersions(Writer& w) const {

@@ -82,7 +82,9 @@ class FakeBroker {
 
   void Accept();
   void Serve(int socket, int connection);
-  bool Answer(int socket, const FakeRequest& request, std::int32_t correlation_id);
+  bool IsHeld(protocol::ApiKey key) const;
+  /// Appends the whole frame; false: the connection is to be closed.
+  bool Answer(const FakeRequest& request, std::int32_t correlation_id, std::string& to);
   void DefaultApiVersions(protocol::Writer& w) const;
   void DefaultMetadata(const FakeRequest& request, protocol::Writer& w) const;
 
