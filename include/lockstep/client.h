@@ -30,6 +30,8 @@ struct BeginOptions {
   /// The transaction aborts if it is not decided by then. The server has a limit.
   std::chrono::milliseconds txn_timeout = std::chrono::minutes(1);
   std::string label;  ///< For people: shown in listings and logs. At most 256 bytes.
+  /// Producers to enlist at once, in the same call, as by Transaction::Enlist; one a cluster.
+  std::vector<Enlistment> enlistments;
 };
 
 /// Names one piece of work for ever: however often it is executed under its key, at most one run of
@@ -83,6 +85,11 @@ class Client {
 
   /// Begins a transaction; nothing is written to disk or to any cluster. After an error there may
   /// be one that nobody knows: it aborts at its timeout. kLimitReached: too many are open.
+  ///
+  /// With `enlistments`: OK means that each of these producers may write. Errors are Enlist's, too,
+  /// and the message tells which producer: with Effect::kNone nothing was begun. With kUnknown the
+  /// one that nobody knows may hold the producers: the same call again gets it for its answer, and
+  /// RegisterProducer aborts it.
   Result<Transaction> Begin(const BeginOptions& options = {}, Timeout timeout = {});
 
   /// A whole transaction in one call: commits all of `work`, in its order, or nothing. Repeated

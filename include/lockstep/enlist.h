@@ -11,11 +11,12 @@
 /// What the application keeps, in return for no record passing through the server:
 /// 1. Client::RegisterProducer right before the producer's initTransactions(), once for each
 ///    instance.
-/// 2. Transaction::Enlist before the first write of each transaction.
+/// 2. Transaction::Enlist, or BeginOptions::enlistments, before the first write of each
+/// transaction.
 /// 3. Transaction::CommitEnlisted only once every record is acknowledged; otherwise Abort.
 /// 4. The producer's own commitTransaction() or abortTransaction() only after the outcome, and the
 ///    same as it. After an error, or no answer, neither.
-/// 5. A new producer, registered anew, whenever Enlist fails with kFenced, a Branch says
+/// 5. A new producer, registered anew, whenever Enlist or Begin fails with kFenced, a Branch says
 ///    reinit_required, or the producer's own end failed. None of these changes an outcome.
 namespace lockstep::client {
 
@@ -40,6 +41,12 @@ struct Registration {
 struct ProducerName {
   std::int64_t id = -1;
   std::int32_t epoch = -1;
+};
+
+/// A producer that is about to write.
+struct Enlistment {
+  Registration registration;
+  std::optional<ProducerName> name;
 };
 
 struct WrittenPartition {

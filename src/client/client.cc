@@ -14,13 +14,19 @@ Result<Transaction> Client::Begin(const BeginOptions& options, Timeout timeout) 
   v1::BeginGlobalTxnRequest request;
   *request.mutable_timeout() = ToProto(options.txn_timeout);
   request.set_label(options.label);
+  for (const Enlistment& enlistment : options.enlistments) {
+    FillProducer(enlistment.registration, enlistment.name, *request.add_enlistments());
+  }
   const auto begun = Call(*impl_,
                           Method<v1::BeginGlobalTxnRequest, v1::BeginGlobalTxnResponse>(
                               &Connection::Stub::BeginGlobalTxn),
                           std::move(request), {.timeout = timeout, .ask_again = {}});
   if (!begun) return begun.error();
-  return Transaction(std::make_unique<Transaction::Impl>(*impl_, begun->txn_id(),
-                                                         FromProto(begun->expire_time())));
+  auto txn =
+      std::make_unique<Transaction::Impl>(*impl_, begun->txn_id(), FromProto(begun->expire_time()));
+  const Status enlisted = txn->TakeEnlisted(options.enlistments, begun->incarnation(), timeout);
+  if (!enlisted) return enlisted.error();
+  return Transaction(std::move(txn));
 }
 
 Result<TxnInfo> Client::GetTxn(const std::string& txn_id, Timeout timeout) {

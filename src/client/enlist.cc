@@ -39,11 +39,7 @@ Status Transaction::Impl::Enlist(const Registration& registration, std::optional
   if (const Status takes = TakesWork(); !takes) return takes;
   v1::EnlistRequest request;
   request.set_txn_id(id_);
-  request.set_registration_id(registration.id);
-  if (name) {
-    request.set_producer_id(name->id);
-    request.set_producer_epoch(name->epoch);
-  }
+  FillProducer(registration, name, request);
   const auto answer =
       Call(connection_, Method<v1::EnlistRequest, v1::EnlistResponse>(&Connection::Stub::Enlist),
            std::move(request), {.timeout = timeout, .ask_again = {}});
@@ -55,13 +51,30 @@ Status Transaction::Impl::Enlist(const Registration& registration, std::optional
     return answer.error();
   }
   enlisted_ = true;
-  if (answer->incarnation() == registration.incarnation) return {};
+  return CheckIncarnation(registration, answer->incarnation());
+}
+
+Status Transaction::Impl::CheckIncarnation(const Registration& registration,
+                                           std::uint64_t incarnation) {
+  if (incarnation == registration.incarnation) return {};
   state_ = State::kDoubtful;
   return Error{.code = Code::kFenced,
                .effect = Effect::kUnknown,
                .message =
                    "the server has restarted since the producer was registered: abort, make "
                    "a new producer, registered anew"};
+}
+
+Status Transaction::Impl::TakeEnlisted(const std::vector<Enlistment>& enlistments,
+                                       std::uint64_t incarnation, Timeout timeout) {
+  for (const Enlistment& each : enlistments) {
+    // 0: a server that has begun, and has passed over them.
+    const Status enlisted = incarnation == 0 ? Enlist(each.registration, each.name, timeout)
+                                             : CheckIncarnation(each.registration, incarnation);
+    if (!enlisted) return enlisted;
+    enlisted_ = true;
+  }
+  return {};
 }
 
 Result<TxnResult> Transaction::Impl::CommitEnlisted(const std::vector<EnlistedWork>& enlisted,

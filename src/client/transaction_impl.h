@@ -26,6 +26,9 @@ class Transaction::Impl {
   Status SendOffsets(const std::string& cluster, const GroupOffsets& offsets, Timeout timeout);
   Status Enlist(const Registration& registration, std::optional<ProducerName> name,
                 Timeout timeout);
+  /// Of BeginGlobalTxn's answer: whom it has enlisted, says `incarnation`.
+  Status TakeEnlisted(const std::vector<Enlistment>& enlistments, std::uint64_t incarnation,
+                      Timeout timeout);
   Result<TxnResult> CommitEnlisted(const std::vector<EnlistedWork>& enlisted, Timeout timeout);
   Result<TxnResult> Commit(Wait wait, Timeout timeout);
   void CommitAsync(CommitCallback done, Wait wait, Timeout timeout);
@@ -38,6 +41,8 @@ class Transaction::Impl {
     kEnded,     ///< Commit or Abort was called.
   };
 
+  /// Whether the answer is of the start that the registration is of.
+  Status CheckIncarnation(const Registration& registration, std::uint64_t incarnation);
   /// Whether the state takes work.
   Status TakesWork() const;
   /// Sends work under the next number, and keeps account of it.
@@ -52,5 +57,15 @@ class Transaction::Impl {
   std::uint64_t next_sequence_ = 0;
   bool enlisted_ = false;  // Some producer may be.
 };
+
+/// The producer's part of an EnlistRequest or an Enlistment.
+template <typename Request>
+void FillProducer(const Registration& registration, const std::optional<ProducerName>& name,
+                  Request& request) {
+  request.set_registration_id(registration.id);
+  if (!name) return;
+  request.set_producer_id(name->id);
+  request.set_producer_epoch(name->epoch);
+}
 
 }  // namespace lockstep::client

@@ -87,6 +87,12 @@ class Coordinator : private BatchRunner::Listener {
   void Enlist(GlobalTxnId id, std::string registration, std::optional<ToldProducer> told,
               Callback<Status> done);
 
+  /// Begin and Enlist in one: begins once every one of them may write, and enlists them all, or
+  /// begins nothing. While a transaction with just these branches is ACTIVE, that one is the
+  /// answer, so a call whose answer was lost may be repeated. Errors as Begin and Enlist, the
+  /// latter's with the place in `enlisted` before them. Nothing is begun for who is gone.
+  void BeginEnlisted(Beginning beginning, Callback<Result<TxnView>> done);
+
   /// Begins a whole transaction and has it committed, unless its key did before: then nothing is
   /// begun, and the answer names that run. Either way Commit(id) waits for the outcome. A key whose
   /// run aborted, or of which no decision was ever logged, begins anew.
@@ -223,12 +229,24 @@ class Coordinator : private BatchRunner::Listener {
                 const Callback<Result<Registered>>& done);
   void TryEnlist(const std::shared_ptr<Enlisting>& enlisting);
   Status CheckEnlist(const OpenTxn& txn, const Enlistments::Registration& registration) const;
-  void OnBoundDescribed(const std::shared_ptr<Enlisting>& enlisting,
-                        const Result<txn::TxnDescription>& description);
+  /// Its producer may begin another transaction, once nothing is held on the id.
+  Status CheckFree(const Enlistments::Registration& registration) const;
+  /// Asks the broker for what the registration is to be bound to. OK: that is known, or the
+  /// registration is void by now.
+  void AskBound(const Enlistments::Registration& registration, Callback<Status> done);
+  Status TakeBound(const std::string& registration, const Result<txn::TxnDescription>& description);
+  struct BeginningEnlisted;
+  void TryBeginEnlisted(const std::shared_ptr<BeginningEnlisted>& beginning);
+  Result<TxnView> BeginWith(const Beginning& beginning,
+                            const std::vector<Enlistments::Registration*>& registrations);
+  /// The transaction that an earlier call with the same words began.
+  const OpenTxn* FindBegun(const Beginning& beginning,
+                           const std::vector<Enlistments::Registration*>& registrations) const;
   void Bind(OpenTxn& txn, Enlistments::Registration& registration,
             const txn::ProducerInstance& producer);
-  /// Runs `then` once nothing is held on the id, or `late` after the prepare timeout.
-  void WhenFree(const EnlistedId& producer, std::function<void()> then, std::function<void()> late);
+  /// Runs `then` once nothing is held on the id, or `late` at `give_up`.
+  void WhenFree(const EnlistedId& producer, MonoTime give_up, std::function<void()> then,
+                std::function<void()> late);
   EnlistedParticipant::Ports EnlistedPorts(Cluster& cluster);
   static std::string RegistrationPrefix(const RecoveredLog& log);
   /// Aborts what an earlier start enlisted and did not decide.

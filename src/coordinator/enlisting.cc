@@ -15,25 +15,11 @@ using txn::KafkaTxnState;
 // An abort whose broker does not answer is left to the producer's owner, who is told so.
 constexpr Duration kAbortTime = std::chrono::seconds(5);
 
-Error NotRegistered(const std::string& registration, const std::string& prefix) {
-  const bool of_this_start = registration.starts_with(prefix);
-  return MakeError(Code::kFenced,
-                   "registration '" + registration + "' is " +
-                       (of_this_start ? "void: its transactional.id was registered anew"
-                                      : "of an earlier start of this server") +
-                       "; close the producer, register, and make a new one");
-}
-
 Error ReinitRequired(const EnlistedId& producer) {
   return MakeError(Code::kFenced,
                    "the end of the latest transaction of " + ToString(producer) +
                        " is not certain to be over: close the producer, register, and make a new "
                        "one");
-}
-
-Error Unfinished(const EnlistedId& producer) {
-  return MakeError(Code::kUnavailable, "what was begun on " + ToString(producer) +
-                                           " is not known to have ended yet; retry");
 }
 
 }  // namespace
@@ -46,12 +32,12 @@ EnlistedParticipant::Ports Coordinator::EnlistedPorts(Cluster& cluster) {
   return {executor_, clock_, log_, enlistments_, cluster};
 }
 
-void Coordinator::WhenFree(const EnlistedId& producer, std::function<void()> then,
+void Coordinator::WhenFree(const EnlistedId& producer, MonoTime give_up, std::function<void()> then,
                            std::function<void()> late) {
   // Whichever comes first cancels the other.
   const auto wait = std::make_shared<Enlistments::WaitId>();
   const auto timer =
-      executor_.PostAfter(options_.prepare_timeout, [this, producer, wait, late = std::move(late)] {
+      executor_.PostAfter(give_up - clock_.Now(), [this, producer, wait, late = std::move(late)] {
         enlistments_.StopWaiting(producer, *wait);
         late();
       });
@@ -90,7 +76,8 @@ void Coordinator::Register(const EnlistedId& producer, txn::EndTxnProtocol proto
   if (failed_) return done(*failed_);
   if (enlistments_.held(producer)) {
     return WhenFree(
-        producer, [this, producer, protocol, done] { Register(producer, protocol, done); },
+        producer, clock_.Now() + options_.prepare_timeout,
+        [this, producer, protocol, done] { Register(producer, protocol, done); },
         [producer, done] { done(Unfinished(producer)); });
   }
   const ClusterStatus status = FindCluster(producer.cluster)->status();
@@ -124,12 +111,13 @@ void Coordinator::Enlist(GlobalTxnId id, std::string registration, std::optional
 
 Status Coordinator::CheckEnlist(const OpenTxn& txn,
                                 const Enlistments::Registration& registration) const {
-  if (registration.reinit_required) return ReinitRequired(registration.producer);
   const ClusterName& cluster = registration.producer.cluster;
-  if (txn.work.contains(cluster) || txn.enlisted.contains(cluster)) {
-    return MakeError(Code::kFailedPrecondition, "the transaction has a branch on cluster '" +
-                                                    cluster.get() + "' already: a cluster has one");
-  }
+  if (txn.work.contains(cluster) || txn.enlisted.contains(cluster)) return HasBranch(cluster);
+  return CheckFree(registration);
+}
+
+Status Coordinator::CheckFree(const Enlistments::Registration& registration) const {
+  if (registration.reinit_required) return ReinitRequired(registration.producer);
   const auto other = open_.find(registration.txn);
   if (other != open_.end() && (other->second.view.state == GlobalTxnState::kActive ||
                                other->second.view.state == GlobalTxnState::kPreparing)) {
@@ -160,7 +148,8 @@ void Coordinator::TryEnlist(const std::shared_ptr<Enlisting>& enlisting) {
   if (Status may = CheckEnlist(txn, *registration); !may.ok()) return enlisting->done(may);
   if (enlistments_.held(registration->producer)) {
     return WhenFree(
-        registration->producer, [this, enlisting] { TryEnlist(enlisting); },
+        registration->producer, clock_.Now() + options_.prepare_timeout,
+        [this, enlisting] { TryEnlist(enlisting); },
         [enlisting, producer = registration->producer] { enlisting->done(Unfinished(producer)); });
   }
   const TransactionalId& id = registration->producer.transactional_id;
@@ -172,47 +161,54 @@ void Coordinator::TryEnlist(const std::shared_ptr<Enlisting>& enlisting) {
     Bind(txn, *registration, *registration->bound);
     return enlisting->done({});
   }
-  Cluster* cluster = FindCluster(registration->producer.cluster);
-  cluster->Describe({.cluster = cluster->name(),
-                     .kafka_cluster_id = cluster->status().kafka_cluster_id,
-                     .transactional_id = id},
-                    [this, enlisting](Result<txn::TxnDescription> description) {
-                      executor_.Post([this, enlisting, description = std::move(description)] {
-                        OnBoundDescribed(enlisting, description);
-                      });
-                    });
+  AskBound(*registration, [this, enlisting](const Status& asked) {
+    if (!asked.ok()) return enlisting->done(asked);
+    TryEnlist(enlisting);
+  });
 }
 
 /// The producer's first transaction under its registration, and its library does not tell: what the
 /// broker shows before the first write is what it must show at the vote.
-void Coordinator::OnBoundDescribed(const std::shared_ptr<Enlisting>& enlisting,
-                                   const Result<txn::TxnDescription>& description) {
-  Enlistments::Registration* registration = enlistments_.Find(enlisting->registration);
-  if (registration == nullptr) return TryEnlist(enlisting);  // Void by now: it says so.
+void Coordinator::AskBound(const Enlistments::Registration& registration, Callback<Status> done) {
+  Cluster* cluster = FindCluster(registration.producer.cluster);
+  cluster->Describe({.cluster = cluster->name(),
+                     .kafka_cluster_id = cluster->status().kafka_cluster_id,
+                     .transactional_id = registration.producer.transactional_id},
+                    [this, id = registration.id,
+                     done = std::move(done)](Result<txn::TxnDescription> description) {
+                      executor_.Post([this, id, done, description = std::move(description)] {
+                        done(TakeBound(id, description));
+                      });
+                    });
+}
+
+Status Coordinator::TakeBound(const std::string& id,
+                              const Result<txn::TxnDescription>& description) {
+  Enlistments::Registration* registration = enlistments_.Find(id);
+  if (registration == nullptr) return {};
   if (!description.ok()) {
     const bool late = description.error().code == Code::kDeadlineExceeded;
-    return enlisting->done(MakeError(late ? Code::kUnavailable : description.error().code,
-                                     description.error().message));
+    return MakeError(late ? Code::kUnavailable : description.error().code,
+                     description.error().message);
   }
   const std::string producer = ToString(registration->producer);
   if (!description->exists) {
-    return enlisting->done(MakeError(
-        Code::kFailedPrecondition,
-        "the brokers do not know " + producer + ": call initTransactions() before Enlist"));
+    return MakeError(Code::kFailedPrecondition, "the brokers do not know " + producer +
+                                                    ": call initTransactions() before Enlist");
   }
   switch (description->state) {
     case KafkaTxnState::kOngoing:
-      return enlisting->done(MakeError(Code::kFailedPrecondition,
-                                       producer + " has a Kafka transaction open: Enlist comes "
-                                                  "before the first write"));
+      return MakeError(
+          Code::kFailedPrecondition,
+          producer + " has a Kafka transaction open: Enlist comes before the first write");
     case KafkaTxnState::kEmpty:
     case KafkaTxnState::kCompleteCommit:
     case KafkaTxnState::kCompleteAbort:
       registration->bound = {registration->producer.transactional_id, description->producer_id,
                              description->producer_epoch};
-      return TryEnlist(enlisting);
+      return {};
     default:
-      return enlisting->done(Unfinished(registration->producer));
+      return Unfinished(registration->producer);
   }
 }
 

@@ -9,6 +9,25 @@ std::string ToString(const EnlistedId& id) {
          "'";
 }
 
+Error NotRegistered(const std::string& registration, const std::string& prefix) {
+  const bool of_this_start = registration.starts_with(prefix);
+  return MakeError(Code::kFenced,
+                   "registration '" + registration + "' is " +
+                       (of_this_start ? "void: its transactional.id was registered anew"
+                                      : "of an earlier start of this server") +
+                       "; close the producer, register, and make a new one");
+}
+
+Error Unfinished(const EnlistedId& producer) {
+  return MakeError(Code::kUnavailable, "what was begun on " + ToString(producer) +
+                                           " is not known to have ended yet; retry");
+}
+
+Error HasBranch(const ClusterName& cluster) {
+  return MakeError(Code::kFailedPrecondition, "the transaction has a branch on cluster '" +
+                                                  cluster.get() + "' already: a cluster has one");
+}
+
 Enlistments::Registration& Enlistments::Register(EnlistedId producer,
                                                  txn::EndTxnProtocol protocol) {
   Void(producer);

@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "base/ids.h"
+#include "base/result.h"
 #include "txn/types.h"
 
 namespace lockstep::coordinator {
@@ -22,6 +23,25 @@ struct EnlistedId {
   friend auto operator<=>(const EnlistedId&, const EnlistedId&) = default;
 };
 std::string ToString(const EnlistedId& id);  ///< "transactional.id 'a' on cluster 'b'"
+
+// Why one is not enlisted.
+/// No such registration; `prefix` is of this start's.
+Error NotRegistered(const std::string& registration, const std::string& prefix);
+Error Unfinished(const EnlistedId& producer);  ///< Something is held there.
+Error HasBranch(const ClusterName& cluster);   ///< In the same transaction.
+
+}  // namespace lockstep::coordinator
+
+template <>
+struct std::hash<lockstep::coordinator::EnlistedId> {
+  std::size_t operator()(const lockstep::coordinator::EnlistedId& id) const noexcept {
+    // Clusters are few.
+    return std::hash<lockstep::TransactionalId>()(id.transactional_id) +
+           std::hash<lockstep::ClusterName>()(id.cluster);
+  }
+};
+
+namespace lockstep::coordinator {
 
 /// What is known of clients' own producers: who is registered for which transactional.id, and on
 /// which ids something is unfinished. Memory only: a restart voids every registration, and the
@@ -73,9 +93,9 @@ class Enlistments {
   std::uint64_t next_ = 1;
   std::list<Registration> registrations_;  // Used longest ago first.
   std::unordered_map<std::string, std::list<Registration>::iterator> by_id_;
-  std::map<EnlistedId, std::list<Registration>::iterator> by_producer_;
-  std::map<EnlistedId, std::size_t> held_;  // None at 0.
-  std::map<EnlistedId, std::map<WaitId, std::function<void()>>> waits_;
+  std::unordered_map<EnlistedId, std::list<Registration>::iterator> by_producer_;
+  std::unordered_map<EnlistedId, std::size_t> held_;  // None at 0.
+  std::unordered_map<EnlistedId, std::map<WaitId, std::function<void()>>> waits_;
 };
 
 }  // namespace lockstep::coordinator

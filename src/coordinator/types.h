@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -110,6 +111,22 @@ struct Registered {
 struct ToldProducer {
   ProducerId producer_id;
   ProducerEpoch producer_epoch;
+};
+
+/// A registered producer, to be enlisted.
+struct Enlistee {
+  std::string registration;
+  std::optional<ToldProducer> told;
+};
+
+/// A transaction to begin together with its enlisted branches.
+struct Beginning {
+  Duration timeout{};
+  std::string label;
+  std::string client;              ///< As in Begin.
+  std::vector<Enlistee> enlisted;  ///< At least one; each registration once.
+  /// Nobody waits for the answer any more. Called on the executor until `done` is.
+  std::function<bool()> gone;
 };
 
 /// A whole transaction, under a client's key.

@@ -6,6 +6,8 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "coordinator/coordinator.h"
@@ -17,6 +19,7 @@ namespace lockstep::server {
 struct BeginCall {
   Duration timeout{};
   std::string label;
+  std::vector<coordinator::Enlistee> enlisted;
 };
 Result<BeginCall> ParseBegin(const v1::BeginGlobalTxnRequest& request);
 
@@ -43,8 +46,7 @@ Result<RegisterCall> ParseRegister(const v1::RegisterProducerRequest& request);
 
 struct EnlistCall {
   GlobalTxnId txn;
-  std::string registration;
-  std::optional<coordinator::ToldProducer> told;
+  coordinator::Enlistee producer;
 };
 Result<EnlistCall> ParseEnlist(const v1::EnlistRequest& request);
 

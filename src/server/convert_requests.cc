@@ -239,7 +239,29 @@ Result<BeginCall> ParseBeginOf(const Request& request) {
   if (request.label().size() > kMaxLabelBytes) {
     return Invalid("label", "must not be longer than " + std::to_string(kMaxLabelBytes) + " bytes");
   }
-  return BeginCall{*timeout, request.label()};
+  return BeginCall{*timeout, request.label(), {}};
+}
+
+/// Whom to enlist, in Enlist or BeginGlobalTxn; `where` is the path to it.
+template <typename Request>
+Result<coordinator::Enlistee> ParseEnlistee(const std::string& where, const Request& request) {
+  coordinator::Enlistee producer;
+  auto registration = ParseRegistrationId(where, request.registration_id());
+  if (!registration) return registration.error();
+  producer.registration = *std::move(registration);
+  if (request.has_producer_id() != request.has_producer_epoch()) {
+    return Invalid(where + (request.has_producer_id() ? "producer_epoch" : "producer_id"),
+                   "producer_id and producer_epoch must be set together");
+  }
+  if (!request.has_producer_id()) return producer;
+  if (request.producer_id() < 0) return Invalid(where + "producer_id", "must not be negative");
+  if (request.producer_epoch() < 0 ||
+      request.producer_epoch() > std::numeric_limits<std::int16_t>::max()) {
+    return Invalid(where + "producer_epoch", "must be 0 to 32767");
+  }
+  producer.told = {ProducerId(request.producer_id()),
+                   ProducerEpoch(static_cast<std::int16_t>(request.producer_epoch()))};
+  return producer;
 }
 
 /// Produce, or one message of ProduceStream.
@@ -306,7 +328,19 @@ Result<GlobalTxnId> ParseTxnId(const std::string& text) {
 }
 
 Result<BeginCall> ParseBegin(const v1::BeginGlobalTxnRequest& request) {
-  return ParseBeginOf(request);
+  auto call = ParseBeginOf(request);
+  if (!call) return call;
+  std::set<std::string_view> given;
+  for (int i = 0; i < request.enlistments_size(); ++i) {
+    const std::string where = "enlistments[" + std::to_string(i) + "].";
+    if (!given.insert(request.enlistments(i).registration_id()).second) {
+      return Invalid(where + "registration_id", "is given twice");
+    }
+    auto producer = ParseEnlistee(where, request.enlistments(i));
+    if (!producer) return producer.error();
+    call->enlisted.push_back(*std::move(producer));
+  }
+  return call;
 }
 
 Result<WorkCall> ParseProduce(const v1::ProduceRequest& request, std::size_t record_bytes) {
@@ -379,21 +413,9 @@ Result<EnlistCall> ParseEnlist(const v1::EnlistRequest& request) {
   auto txn = ParseTxnId(request.txn_id());
   if (!txn) return txn.error();
   call.txn = *std::move(txn);
-  auto registration = ParseRegistrationId("", request.registration_id());
-  if (!registration) return registration.error();
-  call.registration = *std::move(registration);
-  if (request.has_producer_id() != request.has_producer_epoch()) {
-    return Invalid(request.has_producer_id() ? "producer_epoch" : "producer_id",
-                   "producer_id and producer_epoch must be set together");
-  }
-  if (!request.has_producer_id()) return call;
-  if (request.producer_id() < 0) return Invalid("producer_id", "must not be negative");
-  if (request.producer_epoch() < 0 ||
-      request.producer_epoch() > std::numeric_limits<std::int16_t>::max()) {
-    return Invalid("producer_epoch", "must be 0 to 32767");
-  }
-  call.told = {ProducerId(request.producer_id()),
-               ProducerEpoch(static_cast<std::int16_t>(request.producer_epoch()))};
+  auto producer = ParseEnlistee("", request);
+  if (!producer) return producer.error();
+  call.producer = *std::move(producer);
   return call;
 }
 

@@ -61,10 +61,21 @@ grpc::ServerUnaryReactor* CoordinatorService::BeginGlobalTxn(
       if (!view) return call->Finish(view.error());
       response->set_txn_id(view->id.get());
       *response->mutable_expire_time() = ToProto(view->expires_at);
+      response->set_incarnation(api_.log.recovered().incarnation.get());
       *response->mutable_limits() = LimitsOf(api_);
       call->Finish({});
     };
-    api_.coordinator.Begin(begin->timeout, std::move(begin->label), begun, context->peer());
+    if (begin->enlisted.empty()) {
+      api_.coordinator.Begin(begin->timeout, std::move(begin->label), begun, context->peer());
+      return std::nullopt;
+    }
+    api_.coordinator.BeginEnlisted(
+        {.timeout = begin->timeout,
+         .label = std::move(begin->label),
+         .client = context->peer(),
+         .enlisted = std::move(begin->enlisted),
+         .gone = [call, context] { return call->claimed() || context->IsCancelled(); }},
+        begun);
     return std::nullopt;
   });
 }
@@ -230,7 +241,7 @@ grpc::ServerUnaryReactor* CoordinatorService::GetServerInfo(grpc::CallbackServer
     for (const v1::Capability capability :
          {v1::CAPABILITY_EXECUTE, v1::CAPABILITY_EXECUTE_STREAM, v1::CAPABILITY_PRODUCE_STREAM,
           v1::CAPABILITY_LIST_TXNS, v1::CAPABILITY_WATCH_TXN, v1::CAPABILITY_POSITIONS,
-          v1::CAPABILITY_ENLIST}) {
+          v1::CAPABILITY_ENLIST, v1::CAPABILITY_BEGIN_ENLISTED}) {
       response->add_capabilities(capability);
     }
     *response->mutable_limits() = LimitsOf(api_);
@@ -285,8 +296,8 @@ grpc::ServerUnaryReactor* CoordinatorService::Enlist(grpc::CallbackServerContext
     auto enlist = ParseEnlist(*request);
     if (!enlist) return Refused{enlist.error(), {}};
     response->set_incarnation(api_.log.recovered().incarnation.get());
-    api_.coordinator.Enlist(std::move(enlist->txn), std::move(enlist->registration), enlist->told,
-                            AnswerStatus(call));
+    api_.coordinator.Enlist(std::move(enlist->txn), std::move(enlist->producer.registration),
+                            enlist->producer.told, AnswerStatus(call));
     return std::nullopt;
   });
 }

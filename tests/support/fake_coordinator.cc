@@ -58,6 +58,11 @@ void FakeCoordinator::TellIncarnation(std::uint64_t incarnation) {
   incarnation_ = incarnation;
 }
 
+void FakeCoordinator::ForgetBeginEnlisted() {
+  const std::lock_guard lock(mutex_);
+  begin_enlists_ = false;
+}
+
 void FakeCoordinator::OnEnd(std::function<void()> hook) {
   const std::lock_guard lock(mutex_);
   on_end_ = std::move(hook);
@@ -77,6 +82,11 @@ std::vector<v1::CommitRequest> FakeCoordinator::commits() const {
 std::vector<v1::EnlistRequest> FakeCoordinator::enlists() const {
   const std::lock_guard lock(mutex_);
   return enlists_;
+}
+
+std::vector<v1::BeginGlobalTxnRequest> FakeCoordinator::begins() const {
+  const std::lock_guard lock(mutex_);
+  return begins_;
 }
 
 int FakeCoordinator::managed_records() const {
@@ -112,12 +122,24 @@ void FakeCoordinator::End(v1::Outcome otherwise, Response* response) {
   }
 }
 
-grpc::Status FakeCoordinator::BeginGlobalTxn(grpc::ServerContext*, const v1::BeginGlobalTxnRequest*,
+grpc::Status FakeCoordinator::BeginGlobalTxn(grpc::ServerContext*,
+                                             const v1::BeginGlobalTxnRequest* request,
                                              v1::BeginGlobalTxnResponse* response) {
   const std::lock_guard lock(mutex_);
   if (const auto status = Enter("BeginGlobalTxn"); !status.ok()) return status;
-  branches_.clear();
+  std::set<std::string> branches;
+  for (const v1::Enlistment& enlistment : request->enlistments()) {
+    if (!begin_enlists_) break;
+    const auto registration = clusters_.find(enlistment.registration_id());
+    if (registration == clusters_.end()) {
+      return Refusal(grpc::FAILED_PRECONDITION, "FENCED", "the registration is void");
+    }
+    branches.insert(registration->second);
+  }
+  branches_ = std::move(branches);
+  begins_.push_back(*request);
   response->set_txn_id("txn-" + std::to_string(calls_["BeginGlobalTxn"]));
+  if (begin_enlists_) response->set_incarnation(incarnation_);
   return grpc::Status::OK;
 }
 

@@ -37,13 +37,16 @@ class FakeCoordinator final : public v1::Coordinator::Service {
   void Restart();
   /// Answers tell this, though no registration was voided.
   void TellIncarnation(std::uint64_t incarnation);
+  /// As of before CAPABILITY_BEGIN_ENLISTED: BeginGlobalTxn enlists nobody.
+  void ForgetBeginEnlisted();
   /// Called with each Commit or Abort that comes, before its answer, also of those that fail.
   void OnEnd(std::function<void()> hook);
 
   int calls(const std::string& method) const;
-  std::vector<v1::CommitRequest> commits() const;  ///< All that came.
-  std::vector<v1::EnlistRequest> enlists() const;  ///< Those that were OK.
-  int managed_records() const;                     ///< Of Produce.
+  std::vector<v1::CommitRequest> commits() const;         ///< All that came.
+  std::vector<v1::EnlistRequest> enlists() const;         ///< Those that were OK.
+  std::vector<v1::BeginGlobalTxnRequest> begins() const;  ///< Those that were OK.
+  int managed_records() const;                            ///< Of Produce.
 
  private:
   grpc::Status Enter(const std::string& method);
@@ -68,6 +71,7 @@ class FakeCoordinator final : public v1::Coordinator::Service {
   std::map<std::string, std::deque<grpc::Status>> failures_;
   std::deque<v1::Outcome> outcomes_;
   bool reinit_ = false;
+  bool begin_enlists_ = true;
   std::uint64_t incarnation_ = 1;
   int registered_ = 0;
   std::map<std::string, std::string> clusters_;  // Of the registrations that are not void.
@@ -76,6 +80,7 @@ class FakeCoordinator final : public v1::Coordinator::Service {
   std::map<std::string, int> calls_;
   std::vector<v1::CommitRequest> commits_;
   std::vector<v1::EnlistRequest> enlists_;
+  std::vector<v1::BeginGlobalTxnRequest> begins_;
   int managed_records_ = 0;
   std::unique_ptr<grpc::Server> server_;
 };

@@ -84,6 +84,7 @@ const (
 	Capability_CAPABILITY_WATCH_TXN      Capability = 5 // WatchTxn.
 	Capability_CAPABILITY_POSITIONS      Capability = 6 // return_positions.
 	Capability_CAPABILITY_ENLIST         Capability = 7 // RegisterProducer and Enlist.
+	Capability_CAPABILITY_BEGIN_ENLISTED Capability = 8 // BeginGlobalTxnRequest.enlistments.
 )
 
 // Enum value maps for Capability.
@@ -97,6 +98,7 @@ var (
 		5: "CAPABILITY_WATCH_TXN",
 		6: "CAPABILITY_POSITIONS",
 		7: "CAPABILITY_ENLIST",
+		8: "CAPABILITY_BEGIN_ENLISTED",
 	}
 	Capability_value = map[string]int32{
 		"CAPABILITY_UNSPECIFIED":    0,
@@ -107,6 +109,7 @@ var (
 		"CAPABILITY_WATCH_TXN":      5,
 		"CAPABILITY_POSITIONS":      6,
 		"CAPABILITY_ENLIST":         7,
+		"CAPABILITY_BEGIN_ENLISTED": 8,
 	}
 )
 
@@ -194,7 +197,10 @@ type BeginGlobalTxnRequest struct {
 	// It aborts if it is not decided by then. Required; positive; at most Limits.transaction_timeout.
 	Timeout *durationpb.Duration `protobuf:"bytes,1,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	// For people: shown in listings and logs. At most 256 bytes.
-	Label         string `protobuf:"bytes,2,opt,name=label,proto3" json:"label,omitempty"`
+	Label string `protobuf:"bytes,2,opt,name=label,proto3" json:"label,omitempty"`
+	// Producers of the client's own to enlist at once: all of them, or nothing is begun. Each cluster
+	// once. More may be enlisted by Enlist.
+	Enlistments   []*Enlistment `protobuf:"bytes,3,rep,name=enlistments,proto3" json:"enlistments,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -243,18 +249,89 @@ func (x *BeginGlobalTxnRequest) GetLabel() string {
 	return ""
 }
 
+func (x *BeginGlobalTxnRequest) GetEnlistments() []*Enlistment {
+	if x != nil {
+		return x.Enlistments
+	}
+	return nil
+}
+
+// Which producer to enlist: the fields of EnlistRequest.
+type Enlistment struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	RegistrationId string                 `protobuf:"bytes,1,opt,name=registration_id,json=registrationId,proto3" json:"registration_id,omitempty"`
+	ProducerId     *int64                 `protobuf:"varint,2,opt,name=producer_id,json=producerId,proto3,oneof" json:"producer_id,omitempty"`
+	ProducerEpoch  *int32                 `protobuf:"varint,3,opt,name=producer_epoch,json=producerEpoch,proto3,oneof" json:"producer_epoch,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Enlistment) Reset() {
+	*x = Enlistment{}
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Enlistment) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Enlistment) ProtoMessage() {}
+
+func (x *Enlistment) ProtoReflect() protoreflect.Message {
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Enlistment.ProtoReflect.Descriptor instead.
+func (*Enlistment) Descriptor() ([]byte, []int) {
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Enlistment) GetRegistrationId() string {
+	if x != nil {
+		return x.RegistrationId
+	}
+	return ""
+}
+
+func (x *Enlistment) GetProducerId() int64 {
+	if x != nil && x.ProducerId != nil {
+		return *x.ProducerId
+	}
+	return 0
+}
+
+func (x *Enlistment) GetProducerEpoch() int32 {
+	if x != nil && x.ProducerEpoch != nil {
+		return *x.ProducerEpoch
+	}
+	return 0
+}
+
 type BeginGlobalTxnResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	TxnId         string                 `protobuf:"bytes,1,opt,name=txn_id,json=txnId,proto3" json:"txn_id,omitempty"` // Opaque.
-	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
-	Limits        *Limits                `protobuf:"bytes,3,opt,name=limits,proto3" json:"limits,omitempty"` // Those that hold for this transaction's calls.
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	TxnId      string                 `protobuf:"bytes,1,opt,name=txn_id,json=txnId,proto3" json:"txn_id,omitempty"` // Opaque.
+	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	Limits     *Limits                `protobuf:"bytes,3,opt,name=limits,proto3" json:"limits,omitempty"` // Those that hold for this transaction's calls.
+	// As in EnlistResponse. 0: a server without CAPABILITY_BEGIN_ENLISTED, which has passed over
+	// `enlistments`: the transaction has begun, and Enlist is still to be called.
+	Incarnation   uint64 `protobuf:"varint,4,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *BeginGlobalTxnResponse) Reset() {
 	*x = BeginGlobalTxnResponse{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[1]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -266,7 +343,7 @@ func (x *BeginGlobalTxnResponse) String() string {
 func (*BeginGlobalTxnResponse) ProtoMessage() {}
 
 func (x *BeginGlobalTxnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[1]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -279,7 +356,7 @@ func (x *BeginGlobalTxnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginGlobalTxnResponse.ProtoReflect.Descriptor instead.
 func (*BeginGlobalTxnResponse) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{1}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *BeginGlobalTxnResponse) GetTxnId() string {
@@ -303,6 +380,13 @@ func (x *BeginGlobalTxnResponse) GetLimits() *Limits {
 	return nil
 }
 
+func (x *BeginGlobalTxnResponse) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
 type ProduceRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	TxnId   string                 `protobuf:"bytes,1,opt,name=txn_id,json=txnId,proto3" json:"txn_id,omitempty"`
@@ -318,7 +402,7 @@ type ProduceRequest struct {
 
 func (x *ProduceRequest) Reset() {
 	*x = ProduceRequest{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[2]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -330,7 +414,7 @@ func (x *ProduceRequest) String() string {
 func (*ProduceRequest) ProtoMessage() {}
 
 func (x *ProduceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[2]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -343,7 +427,7 @@ func (x *ProduceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProduceRequest.ProtoReflect.Descriptor instead.
 func (*ProduceRequest) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{2}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ProduceRequest) GetTxnId() string {
@@ -382,7 +466,7 @@ type ProduceResponse struct {
 
 func (x *ProduceResponse) Reset() {
 	*x = ProduceResponse{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[3]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -394,7 +478,7 @@ func (x *ProduceResponse) String() string {
 func (*ProduceResponse) ProtoMessage() {}
 
 func (x *ProduceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[3]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -407,7 +491,7 @@ func (x *ProduceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProduceResponse.ProtoReflect.Descriptor instead.
 func (*ProduceResponse) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{3}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{4}
 }
 
 type ProduceStreamRequest struct {
@@ -425,7 +509,7 @@ type ProduceStreamRequest struct {
 
 func (x *ProduceStreamRequest) Reset() {
 	*x = ProduceStreamRequest{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[4]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -437,7 +521,7 @@ func (x *ProduceStreamRequest) String() string {
 func (*ProduceStreamRequest) ProtoMessage() {}
 
 func (x *ProduceStreamRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[4]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -450,7 +534,7 @@ func (x *ProduceStreamRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProduceStreamRequest.ProtoReflect.Descriptor instead.
 func (*ProduceStreamRequest) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{4}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ProduceStreamRequest) GetTxnId() string {
@@ -490,7 +574,7 @@ type ProduceStreamResponse struct {
 
 func (x *ProduceStreamResponse) Reset() {
 	*x = ProduceStreamResponse{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[5]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -502,7 +586,7 @@ func (x *ProduceStreamResponse) String() string {
 func (*ProduceStreamResponse) ProtoMessage() {}
 
 func (x *ProduceStreamResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[5]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -515,7 +599,7 @@ func (x *ProduceStreamResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProduceStreamResponse.ProtoReflect.Descriptor instead.
 func (*ProduceStreamResponse) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{5}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ProduceStreamResponse) GetMessages() uint64 {
@@ -544,7 +628,7 @@ type SendOffsetsRequest struct {
 
 func (x *SendOffsetsRequest) Reset() {
 	*x = SendOffsetsRequest{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[6]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -556,7 +640,7 @@ func (x *SendOffsetsRequest) String() string {
 func (*SendOffsetsRequest) ProtoMessage() {}
 
 func (x *SendOffsetsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[6]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -569,7 +653,7 @@ func (x *SendOffsetsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendOffsetsRequest.ProtoReflect.Descriptor instead.
 func (*SendOffsetsRequest) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{6}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SendOffsetsRequest) GetTxnId() string {
@@ -629,7 +713,7 @@ type SendOffsetsResponse struct {
 
 func (x *SendOffsetsResponse) Reset() {
 	*x = SendOffsetsResponse{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[7]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -641,7 +725,7 @@ func (x *SendOffsetsResponse) String() string {
 func (*SendOffsetsResponse) ProtoMessage() {}
 
 func (x *SendOffsetsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[7]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -654,7 +738,7 @@ func (x *SendOffsetsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendOffsetsResponse.ProtoReflect.Descriptor instead.
 func (*SendOffsetsResponse) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{7}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{8}
 }
 
 type CommitRequest struct {
@@ -675,7 +759,7 @@ type CommitRequest struct {
 
 func (x *CommitRequest) Reset() {
 	*x = CommitRequest{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[8]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -687,7 +771,7 @@ func (x *CommitRequest) String() string {
 func (*CommitRequest) ProtoMessage() {}
 
 func (x *CommitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[8]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -700,7 +784,7 @@ func (x *CommitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitRequest.ProtoReflect.Descriptor instead.
 func (*CommitRequest) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{8}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CommitRequest) GetTxnId() string {
@@ -756,7 +840,7 @@ type EnlistedWork struct {
 
 func (x *EnlistedWork) Reset() {
 	*x = EnlistedWork{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[9]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -768,7 +852,7 @@ func (x *EnlistedWork) String() string {
 func (*EnlistedWork) ProtoMessage() {}
 
 func (x *EnlistedWork) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[9]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -781,7 +865,7 @@ func (x *EnlistedWork) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnlistedWork.ProtoReflect.Descriptor instead.
 func (*EnlistedWork) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{9}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *EnlistedWork) GetRegistrationId() string {
@@ -825,7 +909,7 @@ type WrittenPartition struct {
 
 func (x *WrittenPartition) Reset() {
 	*x = WrittenPartition{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[10]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -837,7 +921,7 @@ func (x *WrittenPartition) String() string {
 func (*WrittenPartition) ProtoMessage() {}
 
 func (x *WrittenPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[10]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -850,7 +934,7 @@ func (x *WrittenPartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WrittenPartition.ProtoReflect.Descriptor instead.
 func (*WrittenPartition) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{10}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *WrittenPartition) GetTopic() string {
@@ -885,7 +969,7 @@ type CommitResponse struct {
 
 func (x *CommitResponse) Reset() {
 	*x = CommitResponse{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[11]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -897,7 +981,7 @@ func (x *CommitResponse) String() string {
 func (*CommitResponse) ProtoMessage() {}
 
 func (x *CommitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[11]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -910,7 +994,7 @@ func (x *CommitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitResponse.ProtoReflect.Descriptor instead.
 func (*CommitResponse) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{11}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CommitResponse) GetOutcome() Outcome {
@@ -943,7 +1027,7 @@ type AbortRequest struct {
 
 func (x *AbortRequest) Reset() {
 	*x = AbortRequest{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[12]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -955,7 +1039,7 @@ func (x *AbortRequest) String() string {
 func (*AbortRequest) ProtoMessage() {}
 
 func (x *AbortRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[12]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -968,7 +1052,7 @@ func (x *AbortRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortRequest.ProtoReflect.Descriptor instead.
 func (*AbortRequest) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{12}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AbortRequest) GetTxnId() string {
@@ -989,7 +1073,7 @@ type AbortResponse struct {
 
 func (x *AbortResponse) Reset() {
 	*x = AbortResponse{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[13]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1001,7 +1085,7 @@ func (x *AbortResponse) String() string {
 func (*AbortResponse) ProtoMessage() {}
 
 func (x *AbortResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[13]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1014,7 +1098,7 @@ func (x *AbortResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortResponse.ProtoReflect.Descriptor instead.
 func (*AbortResponse) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{13}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AbortResponse) GetOutcome() Outcome {
@@ -1061,7 +1145,7 @@ type ExecuteRequest struct {
 
 func (x *ExecuteRequest) Reset() {
 	*x = ExecuteRequest{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[14]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1073,7 +1157,7 @@ func (x *ExecuteRequest) String() string {
 func (*ExecuteRequest) ProtoMessage() {}
 
 func (x *ExecuteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[14]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1086,7 +1170,7 @@ func (x *ExecuteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecuteRequest.ProtoReflect.Descriptor instead.
 func (*ExecuteRequest) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{14}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ExecuteRequest) GetKey() string {
@@ -1159,7 +1243,7 @@ type Work struct {
 
 func (x *Work) Reset() {
 	*x = Work{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[15]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1171,7 +1255,7 @@ func (x *Work) String() string {
 func (*Work) ProtoMessage() {}
 
 func (x *Work) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[15]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1184,7 +1268,7 @@ func (x *Work) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Work.ProtoReflect.Descriptor instead.
 func (*Work) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{15}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Work) GetKind() isWork_Kind {
@@ -1238,7 +1322,7 @@ type ProduceWork struct {
 
 func (x *ProduceWork) Reset() {
 	*x = ProduceWork{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[16]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1250,7 +1334,7 @@ func (x *ProduceWork) String() string {
 func (*ProduceWork) ProtoMessage() {}
 
 func (x *ProduceWork) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[16]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1263,7 +1347,7 @@ func (x *ProduceWork) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProduceWork.ProtoReflect.Descriptor instead.
 func (*ProduceWork) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{16}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ProduceWork) GetCluster() string {
@@ -1293,7 +1377,7 @@ type OffsetsWork struct {
 
 func (x *OffsetsWork) Reset() {
 	*x = OffsetsWork{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[17]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1305,7 +1389,7 @@ func (x *OffsetsWork) String() string {
 func (*OffsetsWork) ProtoMessage() {}
 
 func (x *OffsetsWork) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[17]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1318,7 +1402,7 @@ func (x *OffsetsWork) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OffsetsWork.ProtoReflect.Descriptor instead.
 func (*OffsetsWork) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{17}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *OffsetsWork) GetCluster() string {
@@ -1371,7 +1455,7 @@ type ExecuteResponse struct {
 
 func (x *ExecuteResponse) Reset() {
 	*x = ExecuteResponse{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[18]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1383,7 +1467,7 @@ func (x *ExecuteResponse) String() string {
 func (*ExecuteResponse) ProtoMessage() {}
 
 func (x *ExecuteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[18]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1396,7 +1480,7 @@ func (x *ExecuteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecuteResponse.ProtoReflect.Descriptor instead.
 func (*ExecuteResponse) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{18}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ExecuteResponse) GetKey() string {
@@ -1450,7 +1534,7 @@ type ExecuteStreamRequest struct {
 
 func (x *ExecuteStreamRequest) Reset() {
 	*x = ExecuteStreamRequest{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[19]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1462,7 +1546,7 @@ func (x *ExecuteStreamRequest) String() string {
 func (*ExecuteStreamRequest) ProtoMessage() {}
 
 func (x *ExecuteStreamRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[19]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1475,7 +1559,7 @@ func (x *ExecuteStreamRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecuteStreamRequest.ProtoReflect.Descriptor instead.
 func (*ExecuteStreamRequest) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{19}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ExecuteStreamRequest) GetTransactions() []*ExecuteRequest {
@@ -1494,7 +1578,7 @@ type ExecuteStreamResponse struct {
 
 func (x *ExecuteStreamResponse) Reset() {
 	*x = ExecuteStreamResponse{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[20]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1506,7 +1590,7 @@ func (x *ExecuteStreamResponse) String() string {
 func (*ExecuteStreamResponse) ProtoMessage() {}
 
 func (x *ExecuteStreamResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[20]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1519,7 +1603,7 @@ func (x *ExecuteStreamResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecuteStreamResponse.ProtoReflect.Descriptor instead.
 func (*ExecuteStreamResponse) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{20}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ExecuteStreamResponse) GetAnswers() []*ExecuteAnswer {
@@ -1543,7 +1627,7 @@ type ExecuteAnswer struct {
 
 func (x *ExecuteAnswer) Reset() {
 	*x = ExecuteAnswer{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[21]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1555,7 +1639,7 @@ func (x *ExecuteAnswer) String() string {
 func (*ExecuteAnswer) ProtoMessage() {}
 
 func (x *ExecuteAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[21]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1568,7 +1652,7 @@ func (x *ExecuteAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecuteAnswer.ProtoReflect.Descriptor instead.
 func (*ExecuteAnswer) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{21}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ExecuteAnswer) GetKey() string {
@@ -1632,7 +1716,7 @@ type CallError struct {
 
 func (x *CallError) Reset() {
 	*x = CallError{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[22]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1644,7 +1728,7 @@ func (x *CallError) String() string {
 func (*CallError) ProtoMessage() {}
 
 func (x *CallError) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[22]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1657,7 +1741,7 @@ func (x *CallError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallError.ProtoReflect.Descriptor instead.
 func (*CallError) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{22}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CallError) GetCode() int32 {
@@ -1697,7 +1781,7 @@ type GetTxnRequest struct {
 
 func (x *GetTxnRequest) Reset() {
 	*x = GetTxnRequest{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[23]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1709,7 +1793,7 @@ func (x *GetTxnRequest) String() string {
 func (*GetTxnRequest) ProtoMessage() {}
 
 func (x *GetTxnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[23]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1722,7 +1806,7 @@ func (x *GetTxnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTxnRequest.ProtoReflect.Descriptor instead.
 func (*GetTxnRequest) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{23}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GetTxnRequest) GetTxnId() string {
@@ -1741,7 +1825,7 @@ type GetTxnResponse struct {
 
 func (x *GetTxnResponse) Reset() {
 	*x = GetTxnResponse{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[24]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1753,7 +1837,7 @@ func (x *GetTxnResponse) String() string {
 func (*GetTxnResponse) ProtoMessage() {}
 
 func (x *GetTxnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[24]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1766,7 +1850,7 @@ func (x *GetTxnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTxnResponse.ProtoReflect.Descriptor instead.
 func (*GetTxnResponse) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{24}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GetTxnResponse) GetTxn() *Transaction {
@@ -1788,7 +1872,7 @@ type ListTxnsRequest struct {
 
 func (x *ListTxnsRequest) Reset() {
 	*x = ListTxnsRequest{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[25]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1800,7 +1884,7 @@ func (x *ListTxnsRequest) String() string {
 func (*ListTxnsRequest) ProtoMessage() {}
 
 func (x *ListTxnsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[25]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1813,7 +1897,7 @@ func (x *ListTxnsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTxnsRequest.ProtoReflect.Descriptor instead.
 func (*ListTxnsRequest) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{25}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListTxnsRequest) GetPageSize() int32 {
@@ -1854,7 +1938,7 @@ type ListTxnsResponse struct {
 
 func (x *ListTxnsResponse) Reset() {
 	*x = ListTxnsResponse{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[26]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1866,7 +1950,7 @@ func (x *ListTxnsResponse) String() string {
 func (*ListTxnsResponse) ProtoMessage() {}
 
 func (x *ListTxnsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[26]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1879,7 +1963,7 @@ func (x *ListTxnsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTxnsResponse.ProtoReflect.Descriptor instead.
 func (*ListTxnsResponse) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{26}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListTxnsResponse) GetTxns() []*Transaction {
@@ -1907,7 +1991,7 @@ type WatchTxnRequest struct {
 
 func (x *WatchTxnRequest) Reset() {
 	*x = WatchTxnRequest{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[27]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1919,7 +2003,7 @@ func (x *WatchTxnRequest) String() string {
 func (*WatchTxnRequest) ProtoMessage() {}
 
 func (x *WatchTxnRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[27]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1932,7 +2016,7 @@ func (x *WatchTxnRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchTxnRequest.ProtoReflect.Descriptor instead.
 func (*WatchTxnRequest) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{27}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *WatchTxnRequest) GetTxnId() string {
@@ -1962,7 +2046,7 @@ type WatchTxnResponse struct {
 
 func (x *WatchTxnResponse) Reset() {
 	*x = WatchTxnResponse{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[28]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1974,7 +2058,7 @@ func (x *WatchTxnResponse) String() string {
 func (*WatchTxnResponse) ProtoMessage() {}
 
 func (x *WatchTxnResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[28]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1987,7 +2071,7 @@ func (x *WatchTxnResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchTxnResponse.ProtoReflect.Descriptor instead.
 func (*WatchTxnResponse) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{28}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *WatchTxnResponse) GetTxn() *Transaction {
@@ -2026,7 +2110,7 @@ type GetServerInfoRequest struct {
 
 func (x *GetServerInfoRequest) Reset() {
 	*x = GetServerInfoRequest{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[29]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2038,7 +2122,7 @@ func (x *GetServerInfoRequest) String() string {
 func (*GetServerInfoRequest) ProtoMessage() {}
 
 func (x *GetServerInfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[29]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2051,7 +2135,7 @@ func (x *GetServerInfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerInfoRequest.ProtoReflect.Descriptor instead.
 func (*GetServerInfoRequest) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{29}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{30}
 }
 
 type GetServerInfoResponse struct {
@@ -2070,7 +2154,7 @@ type GetServerInfoResponse struct {
 
 func (x *GetServerInfoResponse) Reset() {
 	*x = GetServerInfoResponse{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[30]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2082,7 +2166,7 @@ func (x *GetServerInfoResponse) String() string {
 func (*GetServerInfoResponse) ProtoMessage() {}
 
 func (x *GetServerInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[30]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2095,7 +2179,7 @@ func (x *GetServerInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerInfoResponse.ProtoReflect.Descriptor instead.
 func (*GetServerInfoResponse) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{30}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GetServerInfoResponse) GetVersion() string {
@@ -2157,7 +2241,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[31]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2169,7 +2253,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[31]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2182,7 +2266,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{31}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Limits) GetMessageBytes() uint64 {
@@ -2249,7 +2333,7 @@ type ListClustersRequest struct {
 
 func (x *ListClustersRequest) Reset() {
 	*x = ListClustersRequest{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[32]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2261,7 +2345,7 @@ func (x *ListClustersRequest) String() string {
 func (*ListClustersRequest) ProtoMessage() {}
 
 func (x *ListClustersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[32]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2274,7 +2358,7 @@ func (x *ListClustersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClustersRequest.ProtoReflect.Descriptor instead.
 func (*ListClustersRequest) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{32}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{33}
 }
 
 type ListClustersResponse struct {
@@ -2286,7 +2370,7 @@ type ListClustersResponse struct {
 
 func (x *ListClustersResponse) Reset() {
 	*x = ListClustersResponse{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[33]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2298,7 +2382,7 @@ func (x *ListClustersResponse) String() string {
 func (*ListClustersResponse) ProtoMessage() {}
 
 func (x *ListClustersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[33]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2311,7 +2395,7 @@ func (x *ListClustersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListClustersResponse.ProtoReflect.Descriptor instead.
 func (*ListClustersResponse) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{33}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListClustersResponse) GetClusters() []*ClusterInfo {
@@ -2333,7 +2417,7 @@ type ClusterInfo struct {
 
 func (x *ClusterInfo) Reset() {
 	*x = ClusterInfo{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[34]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2345,7 +2429,7 @@ func (x *ClusterInfo) String() string {
 func (*ClusterInfo) ProtoMessage() {}
 
 func (x *ClusterInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[34]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2358,7 +2442,7 @@ func (x *ClusterInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterInfo.ProtoReflect.Descriptor instead.
 func (*ClusterInfo) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{34}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ClusterInfo) GetName() string {
@@ -2400,7 +2484,7 @@ type RegisterProducerRequest struct {
 
 func (x *RegisterProducerRequest) Reset() {
 	*x = RegisterProducerRequest{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[35]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2412,7 +2496,7 @@ func (x *RegisterProducerRequest) String() string {
 func (*RegisterProducerRequest) ProtoMessage() {}
 
 func (x *RegisterProducerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[35]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2425,7 +2509,7 @@ func (x *RegisterProducerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterProducerRequest.ProtoReflect.Descriptor instead.
 func (*RegisterProducerRequest) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{35}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RegisterProducerRequest) GetCluster() string {
@@ -2460,7 +2544,7 @@ type RegisterProducerResponse struct {
 
 func (x *RegisterProducerResponse) Reset() {
 	*x = RegisterProducerResponse{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[36]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2472,7 +2556,7 @@ func (x *RegisterProducerResponse) String() string {
 func (*RegisterProducerResponse) ProtoMessage() {}
 
 func (x *RegisterProducerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[36]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2485,7 +2569,7 @@ func (x *RegisterProducerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterProducerResponse.ProtoReflect.Descriptor instead.
 func (*RegisterProducerResponse) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{36}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *RegisterProducerResponse) GetRegistrationId() string {
@@ -2523,7 +2607,7 @@ type EnlistRequest struct {
 
 func (x *EnlistRequest) Reset() {
 	*x = EnlistRequest{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[37]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2535,7 +2619,7 @@ func (x *EnlistRequest) String() string {
 func (*EnlistRequest) ProtoMessage() {}
 
 func (x *EnlistRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[37]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2548,7 +2632,7 @@ func (x *EnlistRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnlistRequest.ProtoReflect.Descriptor instead.
 func (*EnlistRequest) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{37}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *EnlistRequest) GetTxnId() string {
@@ -2588,7 +2672,7 @@ type EnlistResponse struct {
 
 func (x *EnlistResponse) Reset() {
 	*x = EnlistResponse{}
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[38]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2600,7 +2684,7 @@ func (x *EnlistResponse) String() string {
 func (*EnlistResponse) ProtoMessage() {}
 
 func (x *EnlistResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_lockstep_v1_coordinator_proto_msgTypes[38]
+	mi := &file_lockstep_v1_coordinator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2613,7 +2697,7 @@ func (x *EnlistResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnlistResponse.ProtoReflect.Descriptor instead.
 func (*EnlistResponse) Descriptor() ([]byte, []int) {
-	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{38}
+	return file_lockstep_v1_coordinator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *EnlistResponse) GetIncarnation() uint64 {
@@ -2627,15 +2711,25 @@ var File_lockstep_v1_coordinator_proto protoreflect.FileDescriptor
 
 const file_lockstep_v1_coordinator_proto_rawDesc = "" +
 	"\n" +
-	"\x1dlockstep/v1/coordinator.proto\x12\vlockstep.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17lockstep/v1/error.proto\x1a\x15lockstep/v1/txn.proto\"b\n" +
+	"\x1dlockstep/v1/coordinator.proto\x12\vlockstep.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17lockstep/v1/error.proto\x1a\x15lockstep/v1/txn.proto\"\x9d\x01\n" +
 	"\x15BeginGlobalTxnRequest\x123\n" +
 	"\atimeout\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12\x14\n" +
-	"\x05label\x18\x02 \x01(\tR\x05label\"\x99\x01\n" +
+	"\x05label\x18\x02 \x01(\tR\x05label\x129\n" +
+	"\venlistments\x18\x03 \x03(\v2\x17.lockstep.v1.EnlistmentR\venlistments\"\xaa\x01\n" +
+	"\n" +
+	"Enlistment\x12'\n" +
+	"\x0fregistration_id\x18\x01 \x01(\tR\x0eregistrationId\x12$\n" +
+	"\vproducer_id\x18\x02 \x01(\x03H\x00R\n" +
+	"producerId\x88\x01\x01\x12*\n" +
+	"\x0eproducer_epoch\x18\x03 \x01(\x05H\x01R\rproducerEpoch\x88\x01\x01B\x0e\n" +
+	"\f_producer_idB\x11\n" +
+	"\x0f_producer_epoch\"\xbb\x01\n" +
 	"\x16BeginGlobalTxnResponse\x12\x15\n" +
 	"\x06txn_id\x18\x01 \x01(\tR\x05txnId\x12;\n" +
 	"\vexpire_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"expireTime\x12+\n" +
-	"\x06limits\x18\x03 \x01(\v2\x13.lockstep.v1.LimitsR\x06limits\"\x9e\x01\n" +
+	"\x06limits\x18\x03 \x01(\v2\x13.lockstep.v1.LimitsR\x06limits\x12 \n" +
+	"\vincarnation\x18\x04 \x01(\x04R\vincarnation\"\x9e\x01\n" +
 	"\x0eProduceRequest\x12\x15\n" +
 	"\x06txn_id\x18\x01 \x01(\tR\x05txnId\x12\x18\n" +
 	"\acluster\x18\x02 \x01(\tR\acluster\x12\x1f\n" +
@@ -2806,7 +2900,7 @@ const file_lockstep_v1_coordinator_proto_rawDesc = "" +
 	"CommitWait\x12\x1b\n" +
 	"\x17COMMIT_WAIT_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14COMMIT_WAIT_COMPLETE\x10\x01\x12\x17\n" +
-	"\x13COMMIT_WAIT_DECIDED\x10\x02*\xe3\x01\n" +
+	"\x13COMMIT_WAIT_DECIDED\x10\x02*\x82\x02\n" +
 	"\n" +
 	"Capability\x12\x1a\n" +
 	"\x16CAPABILITY_UNSPECIFIED\x10\x00\x12\x16\n" +
@@ -2816,7 +2910,8 @@ const file_lockstep_v1_coordinator_proto_rawDesc = "" +
 	"\x14CAPABILITY_LIST_TXNS\x10\x04\x12\x18\n" +
 	"\x14CAPABILITY_WATCH_TXN\x10\x05\x12\x18\n" +
 	"\x14CAPABILITY_POSITIONS\x10\x06\x12\x15\n" +
-	"\x11CAPABILITY_ENLIST\x10\a*k\n" +
+	"\x11CAPABILITY_ENLIST\x10\a\x12\x1d\n" +
+	"\x19CAPABILITY_BEGIN_ENLISTED\x10\b*k\n" +
 	"\x10ProducerProtocol\x12!\n" +
 	"\x1dPRODUCER_PROTOCOL_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15PRODUCER_PROTOCOL_TV1\x10\x01\x12\x19\n" +
@@ -2851,147 +2946,149 @@ func file_lockstep_v1_coordinator_proto_rawDescGZIP() []byte {
 }
 
 var file_lockstep_v1_coordinator_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_lockstep_v1_coordinator_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_lockstep_v1_coordinator_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_lockstep_v1_coordinator_proto_goTypes = []any{
 	(CommitWait)(0),                  // 0: lockstep.v1.CommitWait
 	(Capability)(0),                  // 1: lockstep.v1.Capability
 	(ProducerProtocol)(0),            // 2: lockstep.v1.ProducerProtocol
 	(*BeginGlobalTxnRequest)(nil),    // 3: lockstep.v1.BeginGlobalTxnRequest
-	(*BeginGlobalTxnResponse)(nil),   // 4: lockstep.v1.BeginGlobalTxnResponse
-	(*ProduceRequest)(nil),           // 5: lockstep.v1.ProduceRequest
-	(*ProduceResponse)(nil),          // 6: lockstep.v1.ProduceResponse
-	(*ProduceStreamRequest)(nil),     // 7: lockstep.v1.ProduceStreamRequest
-	(*ProduceStreamResponse)(nil),    // 8: lockstep.v1.ProduceStreamResponse
-	(*SendOffsetsRequest)(nil),       // 9: lockstep.v1.SendOffsetsRequest
-	(*SendOffsetsResponse)(nil),      // 10: lockstep.v1.SendOffsetsResponse
-	(*CommitRequest)(nil),            // 11: lockstep.v1.CommitRequest
-	(*EnlistedWork)(nil),             // 12: lockstep.v1.EnlistedWork
-	(*WrittenPartition)(nil),         // 13: lockstep.v1.WrittenPartition
-	(*CommitResponse)(nil),           // 14: lockstep.v1.CommitResponse
-	(*AbortRequest)(nil),             // 15: lockstep.v1.AbortRequest
-	(*AbortResponse)(nil),            // 16: lockstep.v1.AbortResponse
-	(*ExecuteRequest)(nil),           // 17: lockstep.v1.ExecuteRequest
-	(*Work)(nil),                     // 18: lockstep.v1.Work
-	(*ProduceWork)(nil),              // 19: lockstep.v1.ProduceWork
-	(*OffsetsWork)(nil),              // 20: lockstep.v1.OffsetsWork
-	(*ExecuteResponse)(nil),          // 21: lockstep.v1.ExecuteResponse
-	(*ExecuteStreamRequest)(nil),     // 22: lockstep.v1.ExecuteStreamRequest
-	(*ExecuteStreamResponse)(nil),    // 23: lockstep.v1.ExecuteStreamResponse
-	(*ExecuteAnswer)(nil),            // 24: lockstep.v1.ExecuteAnswer
-	(*CallError)(nil),                // 25: lockstep.v1.CallError
-	(*GetTxnRequest)(nil),            // 26: lockstep.v1.GetTxnRequest
-	(*GetTxnResponse)(nil),           // 27: lockstep.v1.GetTxnResponse
-	(*ListTxnsRequest)(nil),          // 28: lockstep.v1.ListTxnsRequest
-	(*ListTxnsResponse)(nil),         // 29: lockstep.v1.ListTxnsResponse
-	(*WatchTxnRequest)(nil),          // 30: lockstep.v1.WatchTxnRequest
-	(*WatchTxnResponse)(nil),         // 31: lockstep.v1.WatchTxnResponse
-	(*GetServerInfoRequest)(nil),     // 32: lockstep.v1.GetServerInfoRequest
-	(*GetServerInfoResponse)(nil),    // 33: lockstep.v1.GetServerInfoResponse
-	(*Limits)(nil),                   // 34: lockstep.v1.Limits
-	(*ListClustersRequest)(nil),      // 35: lockstep.v1.ListClustersRequest
-	(*ListClustersResponse)(nil),     // 36: lockstep.v1.ListClustersResponse
-	(*ClusterInfo)(nil),              // 37: lockstep.v1.ClusterInfo
-	(*RegisterProducerRequest)(nil),  // 38: lockstep.v1.RegisterProducerRequest
-	(*RegisterProducerResponse)(nil), // 39: lockstep.v1.RegisterProducerResponse
-	(*EnlistRequest)(nil),            // 40: lockstep.v1.EnlistRequest
-	(*EnlistResponse)(nil),           // 41: lockstep.v1.EnlistResponse
-	(*durationpb.Duration)(nil),      // 42: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),    // 43: google.protobuf.Timestamp
-	(*Record)(nil),                   // 44: lockstep.v1.Record
-	(*ConsumerGroup)(nil),            // 45: lockstep.v1.ConsumerGroup
-	(*Offset)(nil),                   // 46: lockstep.v1.Offset
-	(Outcome)(0),                     // 47: lockstep.v1.Outcome
-	(*Branch)(nil),                   // 48: lockstep.v1.Branch
-	(*Abort)(nil),                    // 49: lockstep.v1.Abort
-	(Reason)(0),                      // 50: lockstep.v1.Reason
-	(*Transaction)(nil),              // 51: lockstep.v1.Transaction
-	(TxnState)(0),                    // 52: lockstep.v1.TxnState
-	(ClusterState)(0),                // 53: lockstep.v1.ClusterState
+	(*Enlistment)(nil),               // 4: lockstep.v1.Enlistment
+	(*BeginGlobalTxnResponse)(nil),   // 5: lockstep.v1.BeginGlobalTxnResponse
+	(*ProduceRequest)(nil),           // 6: lockstep.v1.ProduceRequest
+	(*ProduceResponse)(nil),          // 7: lockstep.v1.ProduceResponse
+	(*ProduceStreamRequest)(nil),     // 8: lockstep.v1.ProduceStreamRequest
+	(*ProduceStreamResponse)(nil),    // 9: lockstep.v1.ProduceStreamResponse
+	(*SendOffsetsRequest)(nil),       // 10: lockstep.v1.SendOffsetsRequest
+	(*SendOffsetsResponse)(nil),      // 11: lockstep.v1.SendOffsetsResponse
+	(*CommitRequest)(nil),            // 12: lockstep.v1.CommitRequest
+	(*EnlistedWork)(nil),             // 13: lockstep.v1.EnlistedWork
+	(*WrittenPartition)(nil),         // 14: lockstep.v1.WrittenPartition
+	(*CommitResponse)(nil),           // 15: lockstep.v1.CommitResponse
+	(*AbortRequest)(nil),             // 16: lockstep.v1.AbortRequest
+	(*AbortResponse)(nil),            // 17: lockstep.v1.AbortResponse
+	(*ExecuteRequest)(nil),           // 18: lockstep.v1.ExecuteRequest
+	(*Work)(nil),                     // 19: lockstep.v1.Work
+	(*ProduceWork)(nil),              // 20: lockstep.v1.ProduceWork
+	(*OffsetsWork)(nil),              // 21: lockstep.v1.OffsetsWork
+	(*ExecuteResponse)(nil),          // 22: lockstep.v1.ExecuteResponse
+	(*ExecuteStreamRequest)(nil),     // 23: lockstep.v1.ExecuteStreamRequest
+	(*ExecuteStreamResponse)(nil),    // 24: lockstep.v1.ExecuteStreamResponse
+	(*ExecuteAnswer)(nil),            // 25: lockstep.v1.ExecuteAnswer
+	(*CallError)(nil),                // 26: lockstep.v1.CallError
+	(*GetTxnRequest)(nil),            // 27: lockstep.v1.GetTxnRequest
+	(*GetTxnResponse)(nil),           // 28: lockstep.v1.GetTxnResponse
+	(*ListTxnsRequest)(nil),          // 29: lockstep.v1.ListTxnsRequest
+	(*ListTxnsResponse)(nil),         // 30: lockstep.v1.ListTxnsResponse
+	(*WatchTxnRequest)(nil),          // 31: lockstep.v1.WatchTxnRequest
+	(*WatchTxnResponse)(nil),         // 32: lockstep.v1.WatchTxnResponse
+	(*GetServerInfoRequest)(nil),     // 33: lockstep.v1.GetServerInfoRequest
+	(*GetServerInfoResponse)(nil),    // 34: lockstep.v1.GetServerInfoResponse
+	(*Limits)(nil),                   // 35: lockstep.v1.Limits
+	(*ListClustersRequest)(nil),      // 36: lockstep.v1.ListClustersRequest
+	(*ListClustersResponse)(nil),     // 37: lockstep.v1.ListClustersResponse
+	(*ClusterInfo)(nil),              // 38: lockstep.v1.ClusterInfo
+	(*RegisterProducerRequest)(nil),  // 39: lockstep.v1.RegisterProducerRequest
+	(*RegisterProducerResponse)(nil), // 40: lockstep.v1.RegisterProducerResponse
+	(*EnlistRequest)(nil),            // 41: lockstep.v1.EnlistRequest
+	(*EnlistResponse)(nil),           // 42: lockstep.v1.EnlistResponse
+	(*durationpb.Duration)(nil),      // 43: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),    // 44: google.protobuf.Timestamp
+	(*Record)(nil),                   // 45: lockstep.v1.Record
+	(*ConsumerGroup)(nil),            // 46: lockstep.v1.ConsumerGroup
+	(*Offset)(nil),                   // 47: lockstep.v1.Offset
+	(Outcome)(0),                     // 48: lockstep.v1.Outcome
+	(*Branch)(nil),                   // 49: lockstep.v1.Branch
+	(*Abort)(nil),                    // 50: lockstep.v1.Abort
+	(Reason)(0),                      // 51: lockstep.v1.Reason
+	(*Transaction)(nil),              // 52: lockstep.v1.Transaction
+	(TxnState)(0),                    // 53: lockstep.v1.TxnState
+	(ClusterState)(0),                // 54: lockstep.v1.ClusterState
 }
 var file_lockstep_v1_coordinator_proto_depIdxs = []int32{
-	42, // 0: lockstep.v1.BeginGlobalTxnRequest.timeout:type_name -> google.protobuf.Duration
-	43, // 1: lockstep.v1.BeginGlobalTxnResponse.expire_time:type_name -> google.protobuf.Timestamp
-	34, // 2: lockstep.v1.BeginGlobalTxnResponse.limits:type_name -> lockstep.v1.Limits
-	44, // 3: lockstep.v1.ProduceRequest.records:type_name -> lockstep.v1.Record
-	44, // 4: lockstep.v1.ProduceStreamRequest.records:type_name -> lockstep.v1.Record
-	45, // 5: lockstep.v1.SendOffsetsRequest.group:type_name -> lockstep.v1.ConsumerGroup
-	46, // 6: lockstep.v1.SendOffsetsRequest.offsets:type_name -> lockstep.v1.Offset
-	0,  // 7: lockstep.v1.CommitRequest.wait:type_name -> lockstep.v1.CommitWait
-	42, // 8: lockstep.v1.CommitRequest.max_wait:type_name -> google.protobuf.Duration
-	12, // 9: lockstep.v1.CommitRequest.enlisted:type_name -> lockstep.v1.EnlistedWork
-	13, // 10: lockstep.v1.EnlistedWork.partitions:type_name -> lockstep.v1.WrittenPartition
-	47, // 11: lockstep.v1.CommitResponse.outcome:type_name -> lockstep.v1.Outcome
-	48, // 12: lockstep.v1.CommitResponse.branches:type_name -> lockstep.v1.Branch
-	49, // 13: lockstep.v1.CommitResponse.abort:type_name -> lockstep.v1.Abort
-	47, // 14: lockstep.v1.AbortResponse.outcome:type_name -> lockstep.v1.Outcome
-	48, // 15: lockstep.v1.AbortResponse.branches:type_name -> lockstep.v1.Branch
-	49, // 16: lockstep.v1.AbortResponse.abort:type_name -> lockstep.v1.Abort
-	43, // 17: lockstep.v1.ExecuteRequest.key_time:type_name -> google.protobuf.Timestamp
-	42, // 18: lockstep.v1.ExecuteRequest.timeout:type_name -> google.protobuf.Duration
-	18, // 19: lockstep.v1.ExecuteRequest.work:type_name -> lockstep.v1.Work
-	0,  // 20: lockstep.v1.ExecuteRequest.wait:type_name -> lockstep.v1.CommitWait
-	42, // 21: lockstep.v1.ExecuteRequest.max_wait:type_name -> google.protobuf.Duration
-	19, // 22: lockstep.v1.Work.produce:type_name -> lockstep.v1.ProduceWork
-	20, // 23: lockstep.v1.Work.offsets:type_name -> lockstep.v1.OffsetsWork
-	44, // 24: lockstep.v1.ProduceWork.records:type_name -> lockstep.v1.Record
-	45, // 25: lockstep.v1.OffsetsWork.group:type_name -> lockstep.v1.ConsumerGroup
-	46, // 26: lockstep.v1.OffsetsWork.offsets:type_name -> lockstep.v1.Offset
-	47, // 27: lockstep.v1.ExecuteResponse.outcome:type_name -> lockstep.v1.Outcome
-	48, // 28: lockstep.v1.ExecuteResponse.branches:type_name -> lockstep.v1.Branch
-	49, // 29: lockstep.v1.ExecuteResponse.abort:type_name -> lockstep.v1.Abort
-	17, // 30: lockstep.v1.ExecuteStreamRequest.transactions:type_name -> lockstep.v1.ExecuteRequest
-	24, // 31: lockstep.v1.ExecuteStreamResponse.answers:type_name -> lockstep.v1.ExecuteAnswer
-	21, // 32: lockstep.v1.ExecuteAnswer.response:type_name -> lockstep.v1.ExecuteResponse
-	25, // 33: lockstep.v1.ExecuteAnswer.error:type_name -> lockstep.v1.CallError
-	50, // 34: lockstep.v1.CallError.reason:type_name -> lockstep.v1.Reason
-	42, // 35: lockstep.v1.CallError.retry_delay:type_name -> google.protobuf.Duration
-	51, // 36: lockstep.v1.GetTxnResponse.txn:type_name -> lockstep.v1.Transaction
-	52, // 37: lockstep.v1.ListTxnsRequest.states:type_name -> lockstep.v1.TxnState
-	51, // 38: lockstep.v1.ListTxnsResponse.txns:type_name -> lockstep.v1.Transaction
-	51, // 39: lockstep.v1.WatchTxnResponse.txn:type_name -> lockstep.v1.Transaction
-	43, // 40: lockstep.v1.GetServerInfoResponse.start_time:type_name -> google.protobuf.Timestamp
-	1,  // 41: lockstep.v1.GetServerInfoResponse.capabilities:type_name -> lockstep.v1.Capability
-	34, // 42: lockstep.v1.GetServerInfoResponse.limits:type_name -> lockstep.v1.Limits
-	42, // 43: lockstep.v1.Limits.transaction_timeout:type_name -> google.protobuf.Duration
-	37, // 44: lockstep.v1.ListClustersResponse.clusters:type_name -> lockstep.v1.ClusterInfo
-	53, // 45: lockstep.v1.ClusterInfo.state:type_name -> lockstep.v1.ClusterState
-	2,  // 46: lockstep.v1.RegisterProducerRequest.protocol:type_name -> lockstep.v1.ProducerProtocol
-	2,  // 47: lockstep.v1.RegisterProducerResponse.protocol:type_name -> lockstep.v1.ProducerProtocol
-	3,  // 48: lockstep.v1.Coordinator.BeginGlobalTxn:input_type -> lockstep.v1.BeginGlobalTxnRequest
-	5,  // 49: lockstep.v1.Coordinator.Produce:input_type -> lockstep.v1.ProduceRequest
-	7,  // 50: lockstep.v1.Coordinator.ProduceStream:input_type -> lockstep.v1.ProduceStreamRequest
-	9,  // 51: lockstep.v1.Coordinator.SendOffsets:input_type -> lockstep.v1.SendOffsetsRequest
-	11, // 52: lockstep.v1.Coordinator.Commit:input_type -> lockstep.v1.CommitRequest
-	15, // 53: lockstep.v1.Coordinator.Abort:input_type -> lockstep.v1.AbortRequest
-	17, // 54: lockstep.v1.Coordinator.Execute:input_type -> lockstep.v1.ExecuteRequest
-	22, // 55: lockstep.v1.Coordinator.ExecuteStream:input_type -> lockstep.v1.ExecuteStreamRequest
-	26, // 56: lockstep.v1.Coordinator.GetTxn:input_type -> lockstep.v1.GetTxnRequest
-	28, // 57: lockstep.v1.Coordinator.ListTxns:input_type -> lockstep.v1.ListTxnsRequest
-	30, // 58: lockstep.v1.Coordinator.WatchTxn:input_type -> lockstep.v1.WatchTxnRequest
-	32, // 59: lockstep.v1.Coordinator.GetServerInfo:input_type -> lockstep.v1.GetServerInfoRequest
-	35, // 60: lockstep.v1.Coordinator.ListClusters:input_type -> lockstep.v1.ListClustersRequest
-	38, // 61: lockstep.v1.Coordinator.RegisterProducer:input_type -> lockstep.v1.RegisterProducerRequest
-	40, // 62: lockstep.v1.Coordinator.Enlist:input_type -> lockstep.v1.EnlistRequest
-	4,  // 63: lockstep.v1.Coordinator.BeginGlobalTxn:output_type -> lockstep.v1.BeginGlobalTxnResponse
-	6,  // 64: lockstep.v1.Coordinator.Produce:output_type -> lockstep.v1.ProduceResponse
-	8,  // 65: lockstep.v1.Coordinator.ProduceStream:output_type -> lockstep.v1.ProduceStreamResponse
-	10, // 66: lockstep.v1.Coordinator.SendOffsets:output_type -> lockstep.v1.SendOffsetsResponse
-	14, // 67: lockstep.v1.Coordinator.Commit:output_type -> lockstep.v1.CommitResponse
-	16, // 68: lockstep.v1.Coordinator.Abort:output_type -> lockstep.v1.AbortResponse
-	21, // 69: lockstep.v1.Coordinator.Execute:output_type -> lockstep.v1.ExecuteResponse
-	23, // 70: lockstep.v1.Coordinator.ExecuteStream:output_type -> lockstep.v1.ExecuteStreamResponse
-	27, // 71: lockstep.v1.Coordinator.GetTxn:output_type -> lockstep.v1.GetTxnResponse
-	29, // 72: lockstep.v1.Coordinator.ListTxns:output_type -> lockstep.v1.ListTxnsResponse
-	31, // 73: lockstep.v1.Coordinator.WatchTxn:output_type -> lockstep.v1.WatchTxnResponse
-	33, // 74: lockstep.v1.Coordinator.GetServerInfo:output_type -> lockstep.v1.GetServerInfoResponse
-	36, // 75: lockstep.v1.Coordinator.ListClusters:output_type -> lockstep.v1.ListClustersResponse
-	39, // 76: lockstep.v1.Coordinator.RegisterProducer:output_type -> lockstep.v1.RegisterProducerResponse
-	41, // 77: lockstep.v1.Coordinator.Enlist:output_type -> lockstep.v1.EnlistResponse
-	63, // [63:78] is the sub-list for method output_type
-	48, // [48:63] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	43, // 0: lockstep.v1.BeginGlobalTxnRequest.timeout:type_name -> google.protobuf.Duration
+	4,  // 1: lockstep.v1.BeginGlobalTxnRequest.enlistments:type_name -> lockstep.v1.Enlistment
+	44, // 2: lockstep.v1.BeginGlobalTxnResponse.expire_time:type_name -> google.protobuf.Timestamp
+	35, // 3: lockstep.v1.BeginGlobalTxnResponse.limits:type_name -> lockstep.v1.Limits
+	45, // 4: lockstep.v1.ProduceRequest.records:type_name -> lockstep.v1.Record
+	45, // 5: lockstep.v1.ProduceStreamRequest.records:type_name -> lockstep.v1.Record
+	46, // 6: lockstep.v1.SendOffsetsRequest.group:type_name -> lockstep.v1.ConsumerGroup
+	47, // 7: lockstep.v1.SendOffsetsRequest.offsets:type_name -> lockstep.v1.Offset
+	0,  // 8: lockstep.v1.CommitRequest.wait:type_name -> lockstep.v1.CommitWait
+	43, // 9: lockstep.v1.CommitRequest.max_wait:type_name -> google.protobuf.Duration
+	13, // 10: lockstep.v1.CommitRequest.enlisted:type_name -> lockstep.v1.EnlistedWork
+	14, // 11: lockstep.v1.EnlistedWork.partitions:type_name -> lockstep.v1.WrittenPartition
+	48, // 12: lockstep.v1.CommitResponse.outcome:type_name -> lockstep.v1.Outcome
+	49, // 13: lockstep.v1.CommitResponse.branches:type_name -> lockstep.v1.Branch
+	50, // 14: lockstep.v1.CommitResponse.abort:type_name -> lockstep.v1.Abort
+	48, // 15: lockstep.v1.AbortResponse.outcome:type_name -> lockstep.v1.Outcome
+	49, // 16: lockstep.v1.AbortResponse.branches:type_name -> lockstep.v1.Branch
+	50, // 17: lockstep.v1.AbortResponse.abort:type_name -> lockstep.v1.Abort
+	44, // 18: lockstep.v1.ExecuteRequest.key_time:type_name -> google.protobuf.Timestamp
+	43, // 19: lockstep.v1.ExecuteRequest.timeout:type_name -> google.protobuf.Duration
+	19, // 20: lockstep.v1.ExecuteRequest.work:type_name -> lockstep.v1.Work
+	0,  // 21: lockstep.v1.ExecuteRequest.wait:type_name -> lockstep.v1.CommitWait
+	43, // 22: lockstep.v1.ExecuteRequest.max_wait:type_name -> google.protobuf.Duration
+	20, // 23: lockstep.v1.Work.produce:type_name -> lockstep.v1.ProduceWork
+	21, // 24: lockstep.v1.Work.offsets:type_name -> lockstep.v1.OffsetsWork
+	45, // 25: lockstep.v1.ProduceWork.records:type_name -> lockstep.v1.Record
+	46, // 26: lockstep.v1.OffsetsWork.group:type_name -> lockstep.v1.ConsumerGroup
+	47, // 27: lockstep.v1.OffsetsWork.offsets:type_name -> lockstep.v1.Offset
+	48, // 28: lockstep.v1.ExecuteResponse.outcome:type_name -> lockstep.v1.Outcome
+	49, // 29: lockstep.v1.ExecuteResponse.branches:type_name -> lockstep.v1.Branch
+	50, // 30: lockstep.v1.ExecuteResponse.abort:type_name -> lockstep.v1.Abort
+	18, // 31: lockstep.v1.ExecuteStreamRequest.transactions:type_name -> lockstep.v1.ExecuteRequest
+	25, // 32: lockstep.v1.ExecuteStreamResponse.answers:type_name -> lockstep.v1.ExecuteAnswer
+	22, // 33: lockstep.v1.ExecuteAnswer.response:type_name -> lockstep.v1.ExecuteResponse
+	26, // 34: lockstep.v1.ExecuteAnswer.error:type_name -> lockstep.v1.CallError
+	51, // 35: lockstep.v1.CallError.reason:type_name -> lockstep.v1.Reason
+	43, // 36: lockstep.v1.CallError.retry_delay:type_name -> google.protobuf.Duration
+	52, // 37: lockstep.v1.GetTxnResponse.txn:type_name -> lockstep.v1.Transaction
+	53, // 38: lockstep.v1.ListTxnsRequest.states:type_name -> lockstep.v1.TxnState
+	52, // 39: lockstep.v1.ListTxnsResponse.txns:type_name -> lockstep.v1.Transaction
+	52, // 40: lockstep.v1.WatchTxnResponse.txn:type_name -> lockstep.v1.Transaction
+	44, // 41: lockstep.v1.GetServerInfoResponse.start_time:type_name -> google.protobuf.Timestamp
+	1,  // 42: lockstep.v1.GetServerInfoResponse.capabilities:type_name -> lockstep.v1.Capability
+	35, // 43: lockstep.v1.GetServerInfoResponse.limits:type_name -> lockstep.v1.Limits
+	43, // 44: lockstep.v1.Limits.transaction_timeout:type_name -> google.protobuf.Duration
+	38, // 45: lockstep.v1.ListClustersResponse.clusters:type_name -> lockstep.v1.ClusterInfo
+	54, // 46: lockstep.v1.ClusterInfo.state:type_name -> lockstep.v1.ClusterState
+	2,  // 47: lockstep.v1.RegisterProducerRequest.protocol:type_name -> lockstep.v1.ProducerProtocol
+	2,  // 48: lockstep.v1.RegisterProducerResponse.protocol:type_name -> lockstep.v1.ProducerProtocol
+	3,  // 49: lockstep.v1.Coordinator.BeginGlobalTxn:input_type -> lockstep.v1.BeginGlobalTxnRequest
+	6,  // 50: lockstep.v1.Coordinator.Produce:input_type -> lockstep.v1.ProduceRequest
+	8,  // 51: lockstep.v1.Coordinator.ProduceStream:input_type -> lockstep.v1.ProduceStreamRequest
+	10, // 52: lockstep.v1.Coordinator.SendOffsets:input_type -> lockstep.v1.SendOffsetsRequest
+	12, // 53: lockstep.v1.Coordinator.Commit:input_type -> lockstep.v1.CommitRequest
+	16, // 54: lockstep.v1.Coordinator.Abort:input_type -> lockstep.v1.AbortRequest
+	18, // 55: lockstep.v1.Coordinator.Execute:input_type -> lockstep.v1.ExecuteRequest
+	23, // 56: lockstep.v1.Coordinator.ExecuteStream:input_type -> lockstep.v1.ExecuteStreamRequest
+	27, // 57: lockstep.v1.Coordinator.GetTxn:input_type -> lockstep.v1.GetTxnRequest
+	29, // 58: lockstep.v1.Coordinator.ListTxns:input_type -> lockstep.v1.ListTxnsRequest
+	31, // 59: lockstep.v1.Coordinator.WatchTxn:input_type -> lockstep.v1.WatchTxnRequest
+	33, // 60: lockstep.v1.Coordinator.GetServerInfo:input_type -> lockstep.v1.GetServerInfoRequest
+	36, // 61: lockstep.v1.Coordinator.ListClusters:input_type -> lockstep.v1.ListClustersRequest
+	39, // 62: lockstep.v1.Coordinator.RegisterProducer:input_type -> lockstep.v1.RegisterProducerRequest
+	41, // 63: lockstep.v1.Coordinator.Enlist:input_type -> lockstep.v1.EnlistRequest
+	5,  // 64: lockstep.v1.Coordinator.BeginGlobalTxn:output_type -> lockstep.v1.BeginGlobalTxnResponse
+	7,  // 65: lockstep.v1.Coordinator.Produce:output_type -> lockstep.v1.ProduceResponse
+	9,  // 66: lockstep.v1.Coordinator.ProduceStream:output_type -> lockstep.v1.ProduceStreamResponse
+	11, // 67: lockstep.v1.Coordinator.SendOffsets:output_type -> lockstep.v1.SendOffsetsResponse
+	15, // 68: lockstep.v1.Coordinator.Commit:output_type -> lockstep.v1.CommitResponse
+	17, // 69: lockstep.v1.Coordinator.Abort:output_type -> lockstep.v1.AbortResponse
+	22, // 70: lockstep.v1.Coordinator.Execute:output_type -> lockstep.v1.ExecuteResponse
+	24, // 71: lockstep.v1.Coordinator.ExecuteStream:output_type -> lockstep.v1.ExecuteStreamResponse
+	28, // 72: lockstep.v1.Coordinator.GetTxn:output_type -> lockstep.v1.GetTxnResponse
+	30, // 73: lockstep.v1.Coordinator.ListTxns:output_type -> lockstep.v1.ListTxnsResponse
+	32, // 74: lockstep.v1.Coordinator.WatchTxn:output_type -> lockstep.v1.WatchTxnResponse
+	34, // 75: lockstep.v1.Coordinator.GetServerInfo:output_type -> lockstep.v1.GetServerInfoResponse
+	37, // 76: lockstep.v1.Coordinator.ListClusters:output_type -> lockstep.v1.ListClustersResponse
+	40, // 77: lockstep.v1.Coordinator.RegisterProducer:output_type -> lockstep.v1.RegisterProducerResponse
+	42, // 78: lockstep.v1.Coordinator.Enlist:output_type -> lockstep.v1.EnlistResponse
+	64, // [64:79] is the sub-list for method output_type
+	49, // [49:64] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_lockstep_v1_coordinator_proto_init() }
@@ -3001,26 +3098,27 @@ func file_lockstep_v1_coordinator_proto_init() {
 	}
 	file_lockstep_v1_error_proto_init()
 	file_lockstep_v1_txn_proto_init()
-	file_lockstep_v1_coordinator_proto_msgTypes[2].OneofWrappers = []any{}
-	file_lockstep_v1_coordinator_proto_msgTypes[4].OneofWrappers = []any{}
-	file_lockstep_v1_coordinator_proto_msgTypes[6].OneofWrappers = []any{}
-	file_lockstep_v1_coordinator_proto_msgTypes[10].OneofWrappers = []any{}
-	file_lockstep_v1_coordinator_proto_msgTypes[15].OneofWrappers = []any{
+	file_lockstep_v1_coordinator_proto_msgTypes[1].OneofWrappers = []any{}
+	file_lockstep_v1_coordinator_proto_msgTypes[3].OneofWrappers = []any{}
+	file_lockstep_v1_coordinator_proto_msgTypes[5].OneofWrappers = []any{}
+	file_lockstep_v1_coordinator_proto_msgTypes[7].OneofWrappers = []any{}
+	file_lockstep_v1_coordinator_proto_msgTypes[11].OneofWrappers = []any{}
+	file_lockstep_v1_coordinator_proto_msgTypes[16].OneofWrappers = []any{
 		(*Work_Produce)(nil),
 		(*Work_Offsets)(nil),
 	}
-	file_lockstep_v1_coordinator_proto_msgTypes[21].OneofWrappers = []any{
+	file_lockstep_v1_coordinator_proto_msgTypes[22].OneofWrappers = []any{
 		(*ExecuteAnswer_Response)(nil),
 		(*ExecuteAnswer_Error)(nil),
 	}
-	file_lockstep_v1_coordinator_proto_msgTypes[37].OneofWrappers = []any{}
+	file_lockstep_v1_coordinator_proto_msgTypes[38].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_lockstep_v1_coordinator_proto_rawDesc), len(file_lockstep_v1_coordinator_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   39,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

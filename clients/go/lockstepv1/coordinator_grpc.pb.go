@@ -70,6 +70,12 @@ type CoordinatorClient interface {
 	//	RESOURCE_EXHAUSTED   LIMIT_REACHED  too many open transactions; retry.
 	//
 	// After an error there may be a transaction that nobody knows: it aborts at its timeout.
+	//
+	// With `enlistments` it begins once all of these producers may write, as after Enlist of each; see
+	// there for what the client keeps. Errors are Enlist's too, and tell which of them it was: then
+	// nothing was begun, and no producer is held. After a lost answer there may be a transaction that
+	// holds them: while it is ACTIVE, a call with the same enlistments gets that one for its answer,
+	// with the timeout and label of its own; RegisterProducer aborts it.
 	BeginGlobalTxn(ctx context.Context, in *BeginGlobalTxnRequest, opts ...grpc.CallOption) (*BeginGlobalTxnResponse, error)
 	// Adds records for one cluster. They are buffered: the cluster hears of them at Commit, so what
 	// is wrong with a topic or a record is Commit's answer.
@@ -399,6 +405,12 @@ type CoordinatorServer interface {
 	//	RESOURCE_EXHAUSTED   LIMIT_REACHED  too many open transactions; retry.
 	//
 	// After an error there may be a transaction that nobody knows: it aborts at its timeout.
+	//
+	// With `enlistments` it begins once all of these producers may write, as after Enlist of each; see
+	// there for what the client keeps. Errors are Enlist's too, and tell which of them it was: then
+	// nothing was begun, and no producer is held. After a lost answer there may be a transaction that
+	// holds them: while it is ACTIVE, a call with the same enlistments gets that one for its answer,
+	// with the timeout and label of its own; RegisterProducer aborts it.
 	BeginGlobalTxn(context.Context, *BeginGlobalTxnRequest) (*BeginGlobalTxnResponse, error)
 	// Adds records for one cluster. They are buffered: the cluster hears of them at Commit, so what
 	// is wrong with a topic or a record is Commit's answer.

@@ -177,5 +177,58 @@ TEST_F(EnlistTest, ABranchSaysThatItsProducerMustBeMadeAnew) {
   EXPECT_TRUE(result->branches.at(0).reinit_required);
 }
 
+// ---- With Begin ---------------------------------------------------------------------------------
+
+TEST_F(EnlistTest, BeginEnlistsInTheSameCall) {
+  const Registration registration = Register();
+  server_.Fail("BeginGlobalTxn", {kLost});
+  auto txn = client_.Begin(
+      {.enlistments = {{.registration = registration, .name = ProducerName{.id = 7, .epoch = 2}}}});
+  ASSERT_TRUE(txn.ok()) << ToString(txn.error());
+  EXPECT_EQ(server_.calls("Enlist"), 0);
+  const auto begin = server_.begins().at(0);
+  ASSERT_EQ(begin.enlistments_size(), 1);
+  EXPECT_EQ(begin.enlistments(0).registration_id(), registration.id);
+  EXPECT_EQ(begin.enlistments(0).producer_id(), 7);
+  EXPECT_EQ(begin.enlistments(0).producer_epoch(), 2);
+  EXPECT_EQ(txn->CommitEnlisted(Work(registration))->outcome, Outcome::kCommitted);
+}
+
+TEST_F(EnlistTest, AServerThatPassesOverThemIsAskedOneByOne) {
+  server_.ForgetBeginEnlisted();
+  const Registration registration = Register();
+  auto txn = client_.Begin({.enlistments = {{.registration = registration, .name = {}}}});
+  ASSERT_TRUE(txn.ok()) << ToString(txn.error());
+  EXPECT_EQ(server_.enlists().at(0).registration_id(), registration.id);
+  EXPECT_FALSE(server_.enlists().at(0).has_producer_id());
+  EXPECT_EQ(txn->CommitEnlisted(Work(registration))->outcome, Outcome::kCommitted);
+}
+
+TEST_F(EnlistTest, WhatBeginDoesNotEnlistIsNotBegun) {
+  const Registration before = Register();
+  server_.Restart();
+  const auto fenced = client_.Begin({.enlistments = {{.registration = before, .name = {}}}});
+  ASSERT_FALSE(fenced.ok());
+  EXPECT_EQ(fenced.error().code, Code::kFenced);
+  EXPECT_EQ(fenced.error().effect, Effect::kNone);
+  EXPECT_EQ(server_.calls("BeginGlobalTxn"), 1);
+
+  const Registration after = Register();
+  server_.TellIncarnation(3);
+  const auto other = client_.Begin({.enlistments = {{.registration = after, .name = {}}}});
+  ASSERT_FALSE(other.ok());
+  EXPECT_EQ(other.error().code, Code::kFenced);
+  EXPECT_EQ(other.error().effect, Effect::kUnknown);
+}
+
+TEST_F(EnlistTest, CommittingIsNoOutcomeAlsoOfWhatBeginEnlisted) {
+  const Registration registration = Register();
+  auto txn = client_.Begin({.enlistments = {{.registration = registration, .name = {}}}});
+  ASSERT_TRUE(txn.ok()) << ToString(txn.error());
+  server_.Say(std::vector(1000, v1::OUTCOME_COMMITTING));
+  EXPECT_EQ(txn->Abort(milliseconds(30)).error().effect, Effect::kUnknown);
+  server_.Say({});
+}
+
 }  // namespace
 }  // namespace lockstep::client
