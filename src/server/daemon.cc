@@ -32,7 +32,7 @@ ApiLimits LimitsOf(const Config& config) {
 }  // namespace
 
 Daemon::Daemon(const Config& config, coordinator::DecisionLog& log,
-               std::vector<coordinator::Cluster*> clusters, AsioExecutor& executor,
+               std::vector<coordinator::Cluster*> clusters, ThreadExecutor& executor,
                const SystemClock& clock, coordinator::Callback<Error> on_fatal)
     : config_(config),
       executor_(executor),

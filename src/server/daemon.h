@@ -7,10 +7,10 @@
 #include "base/result.h"
 #include "coordinator/coordinator.h"
 #include "server/api.h"
-#include "server/asio_executor.h"
 #include "server/config.h"
 #include "server/in_doubt_watch.h"
 #include "server/server.h"
+#include "server/thread_executor.h"
 
 namespace lockstep::server {
 
@@ -23,7 +23,7 @@ class Daemon {
   /// `log` and `clusters` outlive it. `on_fatal` is called on another thread when the log failed;
   /// who waited has been answered by then, and the process must exit.
   Daemon(const Config& config, coordinator::DecisionLog& log,
-         std::vector<coordinator::Cluster*> clusters, AsioExecutor& executor,
+         std::vector<coordinator::Cluster*> clusters, ThreadExecutor& executor,
          const SystemClock& clock, coordinator::Callback<Error> on_fatal);
 
   /// Takes the port. No cluster has heard of us yet.
@@ -49,7 +49,7 @@ class Daemon {
 
  private:
   const Config& config_;
-  AsioExecutor& executor_;
+  ThreadExecutor& executor_;
   coordinator::Coordinator coordinator_;
   Api api_;
   InDoubtWatch watch_;

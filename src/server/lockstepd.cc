@@ -22,11 +22,11 @@
 #include "base/failpoint.h"
 #include "kafka/cluster.h"
 #include "log/rocks_decision_log.h"
-#include "server/asio_executor.h"
 #include "server/config.h"
 #include "server/daemon.h"
 #include "server/data_folder.h"
 #include "server/logging.h"
+#include "server/thread_executor.h"
 #include "server/version.h"
 
 namespace lockstep::server {
@@ -213,7 +213,7 @@ int Fatal(ExitCode code, const std::string& message) {
 
 int Serve(const Config& config, const CommandLine& options) {
   const SystemClock clock;
-  AsioExecutor executor;
+  ThreadExecutor executor;
   if (Status status = CheckDataFolder(config.data_dir, config.allow_data_dir_on); !status.ok()) {
     return Fatal(kExitLogOpen, status.error().message);
   }

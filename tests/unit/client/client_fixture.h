@@ -13,9 +13,9 @@
 #include "fakes.h"
 #include "lockstep/client.h"
 #include "relay.h"
-#include "server/asio_executor.h"
 #include "server/config.h"
 #include "server/daemon.h"
+#include "server/thread_executor.h"
 
 namespace lockstep::client {
 
@@ -37,7 +37,7 @@ struct Node {
 
   const server::Config config;
   server::SystemClock clock;
-  server::AsioExecutor executor;
+  server::ThreadExecutor executor;
   server::FakeLog log{executor};
   server::FakeCluster east{"east", executor};
   server::FakeCluster west{"west", executor};

@@ -14,9 +14,9 @@
 
 #include "call_context.h"
 #include "fakes.h"
-#include "server/asio_executor.h"
 #include "server/config.h"
 #include "server/daemon.h"
+#include "server/thread_executor.h"
 
 namespace lockstep::server {
 
@@ -175,7 +175,7 @@ class ApiFixture : public testing::Test {
 
   Config config_;
   SystemClock clock_;
-  AsioExecutor executor_;
+  ThreadExecutor executor_;
   FakeLog log_{executor_};
   FakeCluster east_{"east", executor_};
   FakeCluster west_{"west", executor_};

@@ -12,7 +12,7 @@
 
 #include "coordinator/coordinator.h"
 #include "fakes.h"
-#include "server/asio_executor.h"
+#include "server/thread_executor.h"
 
 namespace lockstep::server {
 namespace {
@@ -99,7 +99,7 @@ class BatchingTest : public testing::Test {
   }
   static GlobalTxnState StateOf(Answer& answer) { return answer.get()->state; }
 
-  AsioExecutor executor_;
+  ThreadExecutor executor_;
   SystemClock clock_;
   FakeLog log_{executor_};
   FakeCluster east_{"east", executor_};

@@ -479,7 +479,7 @@ class NextStartTest : public CasesTest {
     Connect();
   }
 
-  AsioExecutor second_executor_;
+  ThreadExecutor second_executor_;
   FakeLog second_log_{second_executor_};
   FakeCluster second_east_{"east", second_executor_};
   FakeCluster second_west_{"west", second_executor_};

@@ -1,4 +1,4 @@
-#include "server/asio_executor.h"
+#include "server/thread_executor.h"
 
 #include <gtest/gtest.h>
 
@@ -12,14 +12,14 @@ using std::chrono::hours;
 using std::chrono::milliseconds;
 
 /// Everything posted before has run.
-void Settle(AsioExecutor& executor) {
+void Settle(ThreadExecutor& executor) {
   std::promise<void> done;
   executor.Post([&] { done.set_value(); });
   done.get_future().wait();
 }
 
-TEST(AsioExecutor, RunsTasksInOrderOnOneThread) {
-  AsioExecutor executor;
+TEST(ThreadExecutor, RunsTasksInOrderOnOneThread) {
+  ThreadExecutor executor;
   std::vector<int> order;
   std::vector<std::thread::id> threads;
   for (int i = 0; i < 100; ++i) {
@@ -37,8 +37,8 @@ TEST(AsioExecutor, RunsTasksInOrderOnOneThread) {
   EXPECT_NE(threads[0], std::this_thread::get_id());
 }
 
-TEST(AsioExecutor, ATimerRunsOnceItsTimeHasCome) {
-  AsioExecutor executor;
+TEST(ThreadExecutor, ATimerRunsOnceItsTimeHasCome) {
+  ThreadExecutor executor;
   const SystemClock clock;
   const MonoTime start = clock.Now();
   std::promise<MonoTime> ran;
@@ -46,8 +46,8 @@ TEST(AsioExecutor, ATimerRunsOnceItsTimeHasCome) {
   EXPECT_GE(ran.get_future().get() - start, milliseconds(20));
 }
 
-TEST(AsioExecutor, ACancelledTimerNeverRuns) {
-  AsioExecutor executor;
+TEST(ThreadExecutor, ACancelledTimerNeverRuns) {
+  ThreadExecutor executor;
   bool ran = false;
   std::promise<void> later;
   executor.Post([&] {
@@ -64,10 +64,10 @@ TEST(AsioExecutor, ACancelledTimerNeverRuns) {
   EXPECT_FALSE(ran);
 }
 
-TEST(AsioExecutor, StopDropsWhatWaits) {
+TEST(ThreadExecutor, StopDropsWhatWaits) {
   auto alive = std::make_shared<int>(0);
   {
-    AsioExecutor executor;
+    ThreadExecutor executor;
     executor.PostAfter(hours(1), [alive] { ADD_FAILURE(); });
     executor.Stop();
     executor.Post([alive] { ADD_FAILURE(); });
