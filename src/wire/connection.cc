@@ -5,9 +5,10 @@
 #include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/read.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 #include <charconv>
+#include <string_view>
 #include <utility>
 
 namespace lockstep::wire {
@@ -18,10 +19,14 @@ using asio::ip::tcp;
 using boost::system::error_code;
 
 constexpr std::size_t kSizeBytes = 4;
+/// What is asked for at once: many answers, most of them short.
+constexpr std::size_t kReadBytes = 16'384;
+/// Room that is kept for the next answers: a few may be long.
+constexpr std::size_t kKeptBytes = 262'144;
 
-std::uint32_t BigEndian(const std::array<unsigned char, kSizeBytes>& bytes) {
+std::uint32_t BigEndian(std::string_view bytes) {
   std::uint32_t value = 0;
-  for (unsigned char byte : bytes) value = (value << 8U) | byte;
+  for (const char byte : bytes) value = (value << 8U) | static_cast<unsigned char>(byte);
   return value;
 }
 
@@ -50,7 +55,11 @@ class TcpStream : public std::enable_shared_from_this<TcpStream> {
       unsent_ += static_cast<char>(size >> static_cast<unsigned>(shift));
     }
     unsent_ += frame;
-    if (!writing_) Write();
+    if (std::exchange(writing_, true)) return;
+    // Not yet: whoever runs next in this turn of the loop may have something to send, too.
+    asio::post(socket_.get_executor(), [self = shared_from_this()] {
+      if (self->events_) self->Write();
+    });
   }
 
   void Close() {
@@ -82,43 +91,47 @@ class TcpStream : public std::enable_shared_from_this<TcpStream> {
                           if (self->Failed(error, "connect")) return;
                           error_code ignored;
                           self->socket_.set_option(tcp::no_delay(true), ignored);
-                          self->ReadSize();
+                          self->Read();
                           const auto events = self->events_;
                           events->opened();
                         });
   }
 
-  void ReadSize() {
-    asio::async_read(socket_, asio::buffer(size_),
-                     [self = shared_from_this()](const error_code& error, std::size_t) {
-                       if (self->Failed(error, "read")) return;
-                       self->ReadFrame(BigEndian(self->size_));
-                     });
+  void Read() {
+    socket_.async_read_some(asio::buffer(piece_),
+                            [self = shared_from_this()](const error_code& error, std::size_t size) {
+                              if (self->Failed(error, "read")) return;
+                              self->received_.append(self->piece_.data(), size);
+                              self->TakeFrames();
+                              if (self->events_) self->Read();
+                            });
   }
 
-  void ReadFrame(std::uint32_t size) {
-    if (size > max_frame_) {
-      return Fail(MakeError(Code::kResourceExhausted, "an answer of " + std::to_string(size) +
-                                                          " bytes is longer than allowed"));
+  /// Those that have come whole.
+  void TakeFrames() {
+    const auto events = events_;
+    std::size_t at = 0;
+    while (events_ && received_.size() - at >= kSizeBytes) {
+      const std::size_t size = BigEndian(std::string_view(received_).substr(at, kSizeBytes));
+      if (size > max_frame_) {
+        return Fail(MakeError(Code::kResourceExhausted, "an answer of " + std::to_string(size) +
+                                                            " bytes is longer than allowed"));
+      }
+      if (received_.size() - at - kSizeBytes < size) break;
+      events->received(received_.substr(at + kSizeBytes, size));
+      at += kSizeBytes + size;
     }
-    frame_.resize(size);
-    asio::async_read(socket_, asio::buffer(frame_),
-                     [self = shared_from_this()](const error_code& error, std::size_t) {
-                       if (self->Failed(error, "read")) return;
-                       const auto events = self->events_;
-                       events->received(std::exchange(self->frame_, {}));
-                       if (self->events_) self->ReadSize();
-                     });
+    received_.erase(0, at);
+    if (received_.empty() && received_.capacity() > kKeptBytes) received_ = {};
   }
 
   void Write() {
-    writing_ = true;
     sending_ = std::exchange(unsent_, {});
     asio::async_write(socket_, asio::buffer(sending_),
                       [self = shared_from_this()](const error_code& error, std::size_t) {
-                        self->writing_ = false;
                         if (self->Failed(error, "write")) return;
-                        if (!self->unsent_.empty()) self->Write();
+                        self->writing_ = !self->unsent_.empty();
+                        if (self->writing_) self->Write();
                       });
   }
 
@@ -127,8 +140,8 @@ class TcpStream : public std::enable_shared_from_this<TcpStream> {
   std::size_t max_frame_;
   std::shared_ptr<Connection::Events> events_;  // Shared: an event may destroy the connection.
   std::string name_;
-  std::array<unsigned char, kSizeBytes> size_{};
-  std::string frame_;
+  std::array<char, kReadBytes> piece_{};
+  std::string received_;  // Not a whole frame yet.
   std::string unsent_;
   std::string sending_;
   bool writing_ = false;

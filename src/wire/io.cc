@@ -1,5 +1,7 @@
 #include "wire/io.h"
 
+#include <pthread.h>
+
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
@@ -16,10 +18,20 @@ struct Io::KeepRunning {
   asio::executor_work_guard<asio::io_context::executor_type> guard;
 };
 
+struct Io::Alarm {
+  explicit Alarm(asio::io_context& context) : timer(context) {}
+  asio::steady_timer timer;
+  Time rings = Time::max();
+};
+
 Io::Io()
     : context_(std::make_unique<asio::io_context>(1)),
       keep_running_(std::make_unique<KeepRunning>(KeepRunning{asio::make_work_guard(*context_)})),
-      thread_([this] { context_->run(); }) {}
+      alarm_(std::make_unique<Alarm>(*context_)),
+      thread_([this] {
+        ::pthread_setname_np(::pthread_self(), "wire");
+        context_->run();
+      }) {}
 
 Io::~Io() {
   context_->stop();
@@ -28,33 +40,51 @@ Io::~Io() {
 
 void Io::Post(std::function<void()> task) { asio::post(*context_, std::move(task)); }
 
-struct Timer::State {
-  explicit State(asio::io_context& context) : timer(context) {}
-  asio::steady_timer timer;
-  std::function<void()> task;
-  std::uint64_t starts = 0;
-};
+Io::TimerKey Io::AddTimer(Time due, std::function<void()> task) {
+  const TimerKey key{due, ++next_timer_};
+  timers_.emplace(key, std::move(task));
+  if (due < alarm_->rings) SetAlarm(due);
+  return key;
+}
 
-Timer::Timer(Io& io) : state_(std::make_shared<State>(io.context())) {}
+void Io::SetAlarm(Time due) {
+  alarm_->rings = due;
+  alarm_->timer.expires_at(due);  // Another wait for it ends, with an error.
+  alarm_->timer.async_wait([this](const auto& error) {
+    if (!error) OnAlarm();
+  });
+}
+
+void Io::OnAlarm() {
+  alarm_->rings = Time::max();
+  const Time now = std::chrono::steady_clock::now();
+  // One by one, for each may cancel the next; those that are started meanwhile wait.
+  const std::uint64_t last = next_timer_;
+  for (auto due = timers_.begin(); due != timers_.end() && due->first.first <= now;) {
+    if (due->first.second > last) {
+      ++due;
+      continue;
+    }
+    const auto timer = timers_.extract(due);
+    timer.mapped()();
+    due = timers_.begin();
+  }
+  if (!timers_.empty() && timers_.begin()->first.first < alarm_->rings) {
+    SetAlarm(timers_.begin()->first.first);
+  }
+}
+
+Timer::Timer(Io& io) : io_(io) {}
 
 Timer::~Timer() { Cancel(); }
 
 void Timer::Start(Duration delay, std::function<void()> task) {
-  state_->task = std::move(task);
-  state_->timer.expires_after(delay);
-  // A handler may already be queued when its timer is cancelled or started anew: then it finds that
-  // it is not the latest one.
-  state_->timer.async_wait([state = state_, start = ++state_->starts](const auto& error) {
-    if (error || start != state->starts) return;
-    const std::function<void()> run = std::exchange(state->task, nullptr);
-    run();
-  });
+  Cancel();
+  key_ = io_.AddTimer(std::chrono::steady_clock::now() + delay, std::move(task));
 }
 
 void Timer::Cancel() {
-  ++state_->starts;
-  state_->task = nullptr;
-  state_->timer.cancel();
+  if (key_.second != 0) io_.timers_.erase(std::exchange(key_, {}));
 }
 
 IoThread::IoThread() : io_(std::make_unique<Io>()) {}

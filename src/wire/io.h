@@ -1,8 +1,12 @@
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "base/time.h"
 
@@ -27,10 +31,24 @@ class Io {
   boost::asio::io_context& context() { return *context_; }
 
  private:
+  friend class Timer;
+  using Time = std::chrono::steady_clock::time_point;
+  /// When, and a number that no other has.
+  using TimerKey = std::pair<Time, std::uint64_t>;
   struct KeepRunning;
+  struct Alarm;
 
+  TimerKey AddTimer(Time due, std::function<void()> task);
+  void SetAlarm(Time due);
+  void OnAlarm();
+
+  // Nearly every timer is cancelled: so one of Asio's rings for all of them, and only where none
+  // would ring in time. Before the context: what it holds may cancel timers as it goes.
+  std::map<TimerKey, std::function<void()>> timers_;
+  std::uint64_t next_timer_ = 0;
   std::unique_ptr<boost::asio::io_context> context_;
   std::unique_ptr<KeepRunning> keep_running_;
+  std::unique_ptr<Alarm> alarm_;
   std::thread thread_;
 };
 
@@ -48,8 +66,8 @@ class Timer {
   void Cancel();
 
  private:
-  struct State;
-  std::shared_ptr<State> state_;
+  Io& io_;
+  Io::TimerKey key_{};  // In io_.timers_, until it runs; number 0: nothing was started.
 };
 
 }  // namespace lockstep::wire
