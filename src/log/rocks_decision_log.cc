@@ -1,6 +1,7 @@
 #include "log/rocks_decision_log.h"
 
 #include <pthread.h>
+#include <rocksdb/perf_level.h>
 
 #include <algorithm>
 #include <string>
@@ -133,6 +134,7 @@ void RocksDecisionLog::Enqueue(What what, bool urgent, coordinator::Callback<Sta
 
 void RocksDecisionLog::Run() {
   ::pthread_setname_np(::pthread_self(), "decision-log");
+  rocksdb::SetPerfLevel(rocksdb::PerfLevel::kDisable);  // Nobody reads its counters.
   for (bool stopping = false; !stopping;) {
     std::vector<Append> appends = WaitForAppends(stopping);
     WriteAll(std::move(appends));
