@@ -3,11 +3,11 @@
 // brokers answer at once and keep nothing on a disk; lockstepd's log is a real one. Beside it, in
 // turn, what one client of librdkafka's does on two real clusters without any atomicity.
 //
-//   enlist_bench --a HOST:PORT --b HOST:PORT [--runs 7] [--commits 20000] [--producers 64]
+//   enlist_bench [--a HOST:PORT --b HOST:PORT] [--runs 7] [--commits 20000] [--producers 64]
 //
 // Each producer is a pair of transactional.ids, one a cluster, and runs one transaction at a time:
-// BeginGlobalTxn, Enlist on both clusters, Commit. Also tells what a commit costs: requests to a
-// broker, CPU time of lockstepd, and syncs of its log.
+// BeginGlobalTxn, which enlists it on both clusters, and Commit. Also tells what a commit costs:
+// requests to a broker, CPU time of lockstepd, and syncs of its log.
 
 #include <grpcpp/grpcpp.h>
 #include <unistd.h>
@@ -18,12 +18,14 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <future>
 #include <iostream>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -199,7 +201,8 @@ class App {
  public:
   App(v1::Coordinator::Stub& stub, std::array<FakeCluster*, 2> clusters, int number)
       : stub_(stub), clusters_(clusters), name_("app-" + std::to_string(number)) {
-    for (std::size_t i = 0; i < branches_.size(); ++i) {
+    begin_.mutable_timeout()->set_seconds(60);
+    for (std::size_t i = 0; i < clusters_.size(); ++i) {
       CallContext context;
       v1::RegisterProducerRequest request;
       request.set_cluster(kNames[i]);
@@ -208,7 +211,8 @@ class App {
       v1::RegisterProducerResponse response;
       const auto status = stub_.RegisterProducer(&context, request, &response);
       if (!status.ok()) Die(status.error_message());
-      branches_[i].enlist.set_registration_id(response.registration_id());
+      auto& enlistment = *begin_.add_enlistments();
+      enlistment.set_registration_id(response.registration_id());
     }
   }
 
@@ -222,48 +226,31 @@ class App {
   static constexpr std::array<const char*, 2> kNames = {"a", "b"};
 
  private:
-  struct Branch {
-    std::optional<CallContext> context;
-    v1::EnlistRequest enlist;
-    v1::EnlistResponse enlisted;
-  };
-
   void Begin() {
     if (!next_()) return done_();
-    begin_.mutable_timeout()->set_seconds(60);
+    for (std::size_t i = 0; i < clusters_.size(); ++i) {
+      const Producer producer = clusters_[i]->Write(name_);
+      auto& enlistment = *begin_.mutable_enlistments(static_cast<int>(i));
+      enlistment.set_producer_id(producer.id);
+      enlistment.set_producer_epoch(producer.epoch);
+    }
     context_.emplace();
     stub_.async()->BeginGlobalTxn(&*context_, &begin_, &begun_, [this](const grpc::Status& status) {
       if (!status.ok()) Die(status.error_message());
-      Enlist();
+      Commit();
     });
   }
 
-  void Enlist() {
-    enlisting_ = static_cast<int>(branches_.size());
+  void Commit() {
     commit_.Clear();
     commit_.set_txn_id(begun_.txn_id());
-    for (std::size_t i = 0; i < branches_.size(); ++i) {
-      const Producer producer = clusters_[i]->Write(name_);
-      branches_[i].enlist.set_txn_id(begun_.txn_id());
-      branches_[i].enlist.set_producer_id(producer.id);
-      branches_[i].enlist.set_producer_epoch(producer.epoch);
+    for (const auto& enlistment : begin_.enlistments()) {
       auto& work = *commit_.add_enlisted();
-      work.set_registration_id(branches_[i].enlist.registration_id());
+      work.set_registration_id(enlistment.registration_id());
       auto& written = *work.add_partitions();
       written.set_topic("t");
       written.set_offset(1);
     }
-    for (Branch& branch : branches_) {
-      branch.context.emplace();
-      stub_.async()->Enlist(&*branch.context, &branch.enlist, &branch.enlisted,
-                            [this](const grpc::Status& status) {
-                              if (!status.ok()) Die(status.error_message());
-                              if (--enlisting_ == 0) Commit();
-                            });
-    }
-  }
-
-  void Commit() {
     context_.emplace();
     stub_.async()->Commit(&*context_, &commit_, &committed_, [this](const grpc::Status& status) {
       if (!status.ok()) Die(status.error_message());
@@ -280,15 +267,13 @@ class App {
   std::optional<CallContext> context_;
   v1::BeginGlobalTxnRequest begin_;
   v1::BeginGlobalTxnResponse begun_;
-  std::array<Branch, 2> branches_;
-  std::atomic<int> enlisting_{0};
   v1::CommitRequest commit_;
   v1::CommitResponse committed_;
 };
 
-/// User and system time of a process so far.
-double CpuSeconds(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+/// User and system time so far, of a process or a thread.
+double CpuSeconds(const std::filesystem::path& proc) {
+  std::ifstream file(proc / "stat");
   std::stringstream all;
   all << file.rdbuf();
   std::istringstream fields(all.str().substr(all.str().rfind(')') + 2));
@@ -298,6 +283,21 @@ double CpuSeconds(pid_t pid) {
   double system = 0;
   fields >> user >> system;
   return (user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+/// Of this process: the brokers' threads, and all others.
+struct OwnCpu {
+  double brokers = 0;
+  double clients = 0;
+};
+OwnCpu OwnCpuSeconds() {
+  OwnCpu cpu;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::getline(std::ifstream(thread.path() / "comm") >> std::ws, name);
+    (name == "fake-broker" ? cpu.brokers : cpu.clients) += CpuSeconds(thread.path());
+  }
+  return cpu;
 }
 
 double RunAll(std::vector<std::unique_ptr<App>>& apps, int commits) {
@@ -331,32 +331,46 @@ void Run(const Settings& settings) {
   for (int i = 0; i < settings.producers; ++i) {
     apps.push_back(std::make_unique<App>(daemon.coordinator(), std::array{&a, &b}, i));
   }
-  bench::PlainPair plain({.a = settings.a, .b = settings.b});
+  std::optional<bench::PlainPair> plain;
+  if (!settings.a.empty()) plain.emplace(bench::PlainOptions{.a = settings.a, .b = settings.b});
   RunAll(apps, settings.commits / 4);  // Warm.
-  RunPlain(plain, settings.plain / 4);
+  if (plain) RunPlain(*plain, settings.plain / 4);
 
+  const std::filesystem::path process = "/proc/" + std::to_string(daemon.pid());
+  const auto each = [&settings](double seconds) { return seconds * 1e6 / settings.commits; };
   std::vector<double> plain_rates;
   std::vector<double> ratios;
   std::vector<double> rates;
   std::vector<double> cpu;
+  std::vector<double> cpu_of_clients;
+  std::vector<double> cpu_of_brokers;
   std::vector<double> requests;
   for (int run = 0; run < settings.runs; ++run) {
-    const double cpu_before = CpuSeconds(daemon.pid());
+    const double cpu_before = CpuSeconds(process);
+    const OwnCpu own_before = OwnCpuSeconds();
     const std::int64_t before = a.requests() + b.requests();
     const double seconds = RunAll(apps, settings.commits);
     rates.push_back(settings.commits / seconds);
-    cpu.push_back((CpuSeconds(daemon.pid()) - cpu_before) * 1e6 / settings.commits);
+    cpu.push_back(each(CpuSeconds(process) - cpu_before));
+    const OwnCpu own = OwnCpuSeconds();
+    cpu_of_clients.push_back(each(own.clients - own_before.clients));
+    cpu_of_brokers.push_back(each(own.brokers - own_before.brokers));
     requests.push_back(static_cast<double>(a.requests() + b.requests() - before) /
                        (2.0 * settings.commits));
-    plain_rates.push_back(settings.plain / RunPlain(plain, settings.plain));
+    if (!plain) continue;
+    plain_rates.push_back(settings.plain / RunPlain(*plain, settings.plain));
     ratios.push_back(rates.back() / plain_rates.back());
   }
   std::printf("enlisted, 2 fake clusters, %d producers a cluster; %d runs of %d commits\n",
               settings.producers, settings.runs, settings.commits);
   bench::PrintRow("commits", rates, "/s", 0);
-  bench::PrintRow("plain pair, one client, real brokers", plain_rates, "/s", 0);
-  bench::PrintRow("ratio", ratios, "x", 1);
+  if (plain) {
+    bench::PrintRow("plain pair, one client, real brokers", plain_rates, "/s", 0);
+    bench::PrintRow("ratio", ratios, "x", 1);
+  }
   bench::PrintRow("CPU of lockstepd, each commit", cpu, "us", 0);
+  bench::PrintRow("CPU of the clients, each commit", cpu_of_clients, "us", 0);
+  bench::PrintRow("CPU of the brokers, each commit", cpu_of_brokers, "us", 0);
   bench::PrintRow("requests to each cluster, each", requests, "");
 }
 
@@ -365,8 +379,9 @@ void Run(const Settings& settings) {
 int main(int argc, char** argv) {
   Settings settings;
   CLI::App app{"Commits per second of enlisted transactions, on fake clusters."};
-  app.add_option("--a", settings.a, "bootstrap servers of a real cluster")->required();
-  app.add_option("--b", settings.b, "bootstrap servers of another")->required();
+  auto* a = app.add_option("--a", settings.a, "bootstrap servers of a real cluster; none: alone");
+  auto* b = app.add_option("--b", settings.b, "bootstrap servers of another")->needs(a);
+  a->needs(b);
   app.add_option("--plain", settings.plain, "transactions of the plain pair a run")
       ->capture_default_str();
   app.add_option("--runs", settings.runs)->capture_default_str()->check(CLI::PositiveNumber);

@@ -133,6 +133,7 @@ void Lockstepd::Connect() {
   grpc::ChannelArguments arguments;
   // Each start has a channel of its own: nothing of the last one's back-off.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);  // As our clients: nothing is repeated unseen.
   const auto channel =
       grpc::CreateCustomChannel(address_, grpc::InsecureChannelCredentials(), arguments);
   coordinator_ = v1::Coordinator::NewStub(channel);
