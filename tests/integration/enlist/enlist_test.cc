@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "call_context.h"
 #include "fixture.h"
 
 namespace lockstep {
@@ -28,6 +29,29 @@ TEST_F(EnlistTest, OneTransactionAfterTheOtherCommitsOnBoth) {
   OwnProducer& b = Started("b");
   EXPECT_EQ(a.registration().protocol(), v1::PRODUCER_PROTOCOL_TV1);
   for (const auto* text : {"1", "2", "3"}) ExpectOneCommits(a, b, text);
+  ExpectOnBoth({"1", "2", "3"});
+}
+
+TEST_F(EnlistTest, BegunWithBothOneAfterTheOtherCommitsOnBoth) {
+  Serve();
+  OwnProducer& a = Started("a");
+  OwnProducer& b = Started("b");
+  for (const auto* text : {"1", "2", "3"}) {
+    v1::BeginGlobalTxnRequest request;
+    request.mutable_timeout()->set_seconds(60);
+    for (const OwnProducer* producer : {&a, &b}) {
+      request.add_enlistments()->set_registration_id(producer->registration().registration_id());
+    }
+    CallContext context;
+    v1::BeginGlobalTxnResponse begun;
+    const auto status = daemon_.coordinator().BeginGlobalTxn(&context, request, &begun);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    Write(a, text);
+    Write(b, text);
+    EXPECT_EQ(Commit(begun.txn_id(), {&a, &b}).outcome(), v1::OUTCOME_COMMITTED);
+    EXPECT_EQ(a.CommitOwn(), "");
+    EXPECT_EQ(b.CommitOwn(), "");
+  }
   ExpectOnBoth({"1", "2", "3"});
 }
 
