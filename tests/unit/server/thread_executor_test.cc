@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <future>
 #include <vector>
 
@@ -44,6 +45,24 @@ TEST(ThreadExecutor, ATimerRunsOnceItsTimeHasCome) {
   std::promise<MonoTime> ran;
   executor.PostAfter(milliseconds(20), [&] { ran.set_value(clock.Now()); });
   EXPECT_GE(ran.get_future().get() - start, milliseconds(20));
+}
+
+TEST(ThreadExecutor, AnEarlierTimerDoesNotWaitForALaterOne) {
+  ThreadExecutor executor;
+  executor.PostAfter(hours(1), [] { ADD_FAILURE(); });
+  Settle(executor);
+  std::promise<void> ran;
+  executor.PostAfter(milliseconds(1), [&] { ran.set_value(); });
+  EXPECT_EQ(ran.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+}
+
+TEST(ThreadExecutor, WhatIsPostedGoesOnBesideATimerThatStartsItselfAgain) {
+  ThreadExecutor executor;
+  std::function<void()> again = [&] { executor.PostAfter(Duration::zero(), [&] { again(); }); };
+  executor.Post([&] { again(); });
+  Settle(executor);
+  Settle(executor);
+  executor.Stop();
 }
 
 TEST(ThreadExecutor, ACancelledTimerNeverRuns) {
