@@ -176,7 +176,8 @@ std::string Render(const v1::LogInfoResponse& info) {
          "\ndecisions  " + std::to_string(info.decisions()) + " kept, " +
          std::to_string(info.pending()) + " pending, " + std::to_string(info.heuristic()) +
          " heuristic\nbytes      " + std::to_string(info.kept_bytes()) + " kept, " +
-         std::to_string(info.disk_bytes()) + " on the disk\n" +
+         std::to_string(info.disk_bytes()) + " on the disk\nsyncs      " +
+         std::to_string(info.syncs()) + " since the start\n" +
          (info.has_horizon_time() ? "horizon    " + TimeText(info.horizon_time()) + "\n" : "") +
          (info.restored_from().empty() ? ""
                                        : "restored   " + TimeText(info.restore_time()) +

@@ -62,6 +62,7 @@ struct LogStats {
   std::uint64_t decisions = 0;   ///< Kept, complete ones included.
   std::uint64_t kept_bytes = 0;  ///< Their weight against the size limit.
   std::uint64_t disk_bytes = 0;  ///< What the folder takes on the disk.
+  std::uint64_t syncs = 0;       ///< Of what was written, since it was opened.
 };
 
 /// What opening the log found.
@@ -195,6 +196,7 @@ struct ClusterStatus {
   int lanes_idle = 0;
   int lanes_busy = 0;
   int lanes_renewing = 0;
+  std::uint64_t kafka_requests = 0;  ///< Sent to its brokers so far.
 };
 
 /// An open transaction of a lane of another decision log.

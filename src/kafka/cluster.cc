@@ -21,8 +21,10 @@ constexpr Duration kRetryJoin = std::chrono::seconds(1);
 // Reading a partition's tail for a marker can take many fetches.
 constexpr Duration kMarkerTime = std::chrono::seconds(30);
 
-wire::ClientOptions WireOptions(const ClusterConfig& config) {
+wire::ClientOptions WireOptions(const ClusterConfig& config,
+                                std::shared_ptr<std::atomic<std::uint64_t>> requests_sent) {
   wire::ClientOptions options;
+  options.requests_sent = std::move(requests_sent);
   options.bootstrap = config.bootstrap_servers;
   return options;
 }
@@ -42,7 +44,7 @@ KafkaCluster::KafkaCluster(ClusterConfig config, const Ports& ports)
       ports_(ports),
       log_id_(ports.log.recovered().log_id),
       incarnation_(ports.log.recovered().incarnation),
-      wire_(ports.io, WireOptions(config_)),
+      wire_(ports.io, WireOptions(config_, requests_sent_)),
       topics_(wire_),
       log_bridge_(config_.name),
       next_slot_(std::make_shared<std::atomic<std::uint64_t>>(0)) {}
@@ -233,7 +235,7 @@ void KafkaCluster::Serve() {
         [slots = next_slot_, log = log_id_, incarnation = incarnation_, name = config_.name] {
           return Format({log, incarnation, name, slots->fetch_add(1)});
         },
-        check_markers_});
+        check_markers_, *requests_sent_});
     spdlog::info("cluster {}: transaction timeout {}", config_.name.get(),
                  FormatDuration(transaction_timeout_));
   }
@@ -299,7 +301,9 @@ void KafkaCluster::Publish() {
 
 coordinator::ClusterStatus KafkaCluster::status() const {
   const std::lock_guard lock(mutex_);
-  return status_;
+  coordinator::ClusterStatus now = status_;
+  now.kafka_requests = requests_sent_->load();
+  return now;
 }
 
 std::optional<txn::Refusal> KafkaCluster::Refusing() const {

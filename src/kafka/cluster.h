@@ -113,6 +113,9 @@ class KafkaCluster : public coordinator::Cluster,
   const LogId log_id_;
   const Incarnation incarnation_;
 
+  /// To its brokers, by whatever way.
+  const std::shared_ptr<std::atomic<std::uint64_t>> requests_sent_ =
+      std::make_shared<std::atomic<std::uint64_t>>(0);
   wire::Client wire_;
   TopicCatalog topics_;
   LogBridge log_bridge_;

@@ -100,7 +100,8 @@ void Lane::Renew() {
 
 Status Lane::TryRenew() {
   if (FailpointHit(Failpoint::kLaneBeforeInit, env_.tag())) return AtFailpoint();
-  auto producer = Producer::Create(env_.config, id(), env_.transaction_timeout, env_.log);
+  auto producer =
+      Producer::Create(env_.config, id(), env_.transaction_timeout, env_.log, env_.requests_sent);
   if (!producer.ok()) return producer.error();
   producer_ = std::move(*producer);
   if (Status status = InitTransactions(); !status.ok()) return status;

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 
 #include "coordinator/ports.h"
@@ -24,6 +25,7 @@ struct LaneEnv {
   std::function<TransactionalId()> next_id;  ///< Never the same twice. Thread-safe.
   /// The cluster may end a transaction without its markers (KAFKA-20734).
   const std::atomic<bool>& may_lose_markers;
+  std::atomic<std::uint64_t>& requests_sent;  ///< To be counted.
 
   const std::string& tag() const { return config.name.get(); }  ///< For failpoints.
 };

@@ -84,10 +84,11 @@ void Producer::Deleter::operator()(rd_kafka_t* handle) const {
 Result<std::unique_ptr<Producer>> Producer::Create(const ClusterConfig& config,
                                                    const TransactionalId& id,
                                                    std::chrono::milliseconds transaction_timeout,
-                                                   LogBridge& log) {
+                                                   LogBridge& log,
+                                                   std::atomic<std::uint64_t>& requests) {
   Result<ConfPtr> conf = ProducerConf(config, id, transaction_timeout);
   if (!conf.ok()) return conf.error();
-  std::unique_ptr<Producer> producer(new Producer(id, log));
+  std::unique_ptr<Producer> producer(new Producer(id, log, requests));
   rd_kafka_conf_t* raw = conf->get();
   rd_kafka_conf_set_opaque(raw, producer.get());
   rd_kafka_conf_set_log_cb(raw, OnLog);

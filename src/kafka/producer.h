@@ -2,6 +2,8 @@
 
 #include <librdkafka/rdkafka.h>
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -35,11 +37,13 @@ struct DeliveryReport {
 /// AbortTransaction go on in the background after a retriable failure: call again to wait on.
 class Producer {
  public:
-  /// Starts librdkafka's threads (4 or so); talks to nobody yet. `log` must outlive it.
+  /// Starts librdkafka's threads (4 or so); talks to nobody yet. `log` must outlive it, and so must
+  /// `requests`, to which every request is added that it sends.
   static Result<std::unique_ptr<Producer>> Create(const ClusterConfig& config,
                                                   const TransactionalId& id,
                                                   std::chrono::milliseconds transaction_timeout,
-                                                  LogBridge& log);
+                                                  LogBridge& log,
+                                                  std::atomic<std::uint64_t>& requests);
   /// Drops whatever is open: sends no EndTxn and waits for no answer.
   ~Producer();
   Producer(const Producer&) = delete;
@@ -85,7 +89,8 @@ class Producer {
     void operator()(rd_kafka_topic_t* topic) const { rd_kafka_topic_destroy(topic); }
   };
 
-  Producer(const TransactionalId& id, LogBridge& log) : id_(id.get()), log_(log) {}
+  Producer(const TransactionalId& id, LogBridge& log, std::atomic<std::uint64_t>& requests)
+      : id_(id.get()), log_(log), ledger_(requests) {}
   static void OnLog(const rd_kafka_t* handle, int level, const char* facility, const char* text);
 
   const std::string id_;

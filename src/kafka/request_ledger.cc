@@ -78,6 +78,7 @@ RequestLedger::Counts RequestLedger::All() const {
 }
 
 void RequestLedger::OnSent(std::int16_t api_key) {
+  ++all_;
   if (const auto index = IndexOf(api_key)) ++cells_[*index].sent;
 }
 

@@ -30,6 +30,9 @@ inline constexpr std::array kTxnApis = {
 /// on afterwards.
 class RequestLedger {
  public:
+  /// `all` counts every request that is sent, of whatever API; it outlives this.
+  explicit RequestLedger(std::atomic<std::uint64_t>& all) : all_(all) {}
+
   struct Count {
     std::uint32_t sent = 0;
     std::uint32_t answered = 0;  ///< Whatever the answer said.
@@ -54,6 +57,7 @@ class RequestLedger {
     std::atomic<std::uint32_t> sent{0};
     std::atomic<std::uint32_t> answered{0};
   };
+  std::atomic<std::uint64_t>& all_;
   std::array<Cell, kTxnApis.size()> cells_;
 };
 

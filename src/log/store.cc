@@ -133,6 +133,7 @@ Status Store::Write(bool sync) {
   options.sync = sync && planted_ != PlantedDefect::kSkipSync;
   const rocksdb::Status status = db_->Write(options, &batch_);
   if (!status.ok()) return WriteFailed(status);
+  if (sync) ++syncs_;
   batch_.Clear();
   kept_changed_ = false;
   PublishKept();
@@ -194,7 +195,8 @@ void Store::PublishKept() {
 }
 
 Result<coordinator::LogStats> Store::Stats() const {
-  coordinator::LogStats stats{.decisions = stats_decisions_, .kept_bytes = stats_bytes_};
+  coordinator::LogStats stats{
+      .decisions = stats_decisions_, .kept_bytes = stats_bytes_, .syncs = syncs_};
   std::error_code failed;
   for (std::filesystem::directory_iterator file(path_, failed), end; !failed && file != end;
        file.increment(failed)) {

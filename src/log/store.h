@@ -137,6 +137,7 @@ class Store {
   // Copies of kept_ for Stats.
   std::atomic<std::uint64_t> stats_bytes_{0};
   std::atomic<std::uint64_t> stats_decisions_{0};
+  std::atomic<std::uint64_t> syncs_{0};
 
   mutable std::mutex bindings_mutex_;
   std::map<ClusterName, KafkaClusterId> bindings_;  // Guarded by bindings_mutex_.

@@ -102,6 +102,7 @@ void Fill(const coordinator::DecisionLog& log, const coordinator::LogStats& stat
   response.set_decisions(stats.decisions);
   response.set_kept_bytes(stats.kept_bytes);
   response.set_disk_bytes(stats.disk_bytes);
+  response.set_syncs(stats.syncs);
   for (const LogId& origin : log.recovered().origins) response.add_restored_from(origin.get());
   if (const WallTime at = log.recovered().restored_at; at.ms > 0) {
     *response.mutable_restore_time() = ToProto(at);

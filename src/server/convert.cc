@@ -179,6 +179,7 @@ v1::ClusterStatus ToProto(const ClusterName& name, const coordinator::ClusterSta
   out.mutable_lanes()->set_idle(status.lanes_idle);
   out.mutable_lanes()->set_busy(status.lanes_busy);
   out.mutable_lanes()->set_renewing(status.lanes_renewing);
+  out.set_kafka_requests(status.kafka_requests);
   return out;
 }
 

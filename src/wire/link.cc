@@ -86,6 +86,7 @@ void Link::Transmit(const protocol::Api& api, std::int16_t version,
   encode(w);
   if (in_flight_.empty()) progress_ = std::chrono::steady_clock::now();
   in_flight_.push_back({id, std::move(exchange)});
+  if (env_.options.requests_sent != nullptr) ++*env_.options.requests_sent;
   connection_->Send(protocol::EncodeHeader(api, version, id, env_.options.client_id) + w.Take());
 }
 

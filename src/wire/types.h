@@ -1,7 +1,9 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,6 +44,8 @@ struct ClientOptions {
   std::size_t max_queued = 16384;
   /// A longer answer closes the connection.
   std::size_t max_response_bytes = std::size_t{16} << 20U;
+  /// Counts every request that is sent; may be null.
+  std::shared_ptr<std::atomic<std::uint64_t>> requests_sent;
 };
 
 struct BrokerFacts {

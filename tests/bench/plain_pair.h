@@ -36,7 +36,7 @@ class PlainSide {
     for (int i = 0; i < options.producers; ++i) {
       auto producer = kafka::Producer::Create(
           config, TransactionalId("plain-" + name + "-" + std::to_string(i)),
-          std::chrono::minutes(1), log_);
+          std::chrono::minutes(1), log_, requests_);
       if (!producer.ok()) Fail("create", producer.error().message);
       std::optional<kafka::Failure> failure;
       do {
@@ -73,6 +73,7 @@ class PlainSide {
   }
 
   kafka::LogBridge log_;
+  std::atomic<std::uint64_t> requests_{0};
   txn::Record record_;
   std::vector<std::unique_ptr<kafka::Producer>> producers_;
   std::size_t next_ = 0;

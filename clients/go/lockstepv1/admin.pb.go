@@ -1288,8 +1288,11 @@ type LogInfoResponse struct {
 	DiskBytes   uint64                 `protobuf:"varint,7,opt,name=disk_bytes,json=diskBytes,proto3" json:"disk_bytes,omitempty"`      // The files of the data folder.
 	HorizonTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=horizon_time,json=horizonTime,proto3" json:"horizon_time,omitempty"` // As in GetStatusResponse.
 	// The logs that this one was restored from, the latest last; none if it is an original.
-	RestoredFrom  []string               `protobuf:"bytes,9,rep,name=restored_from,json=restoredFrom,proto3" json:"restored_from,omitempty"`
-	RestoreTime   *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=restore_time,json=restoreTime,proto3" json:"restore_time,omitempty"`
+	RestoredFrom []string               `protobuf:"bytes,9,rep,name=restored_from,json=restoredFrom,proto3" json:"restored_from,omitempty"`
+	RestoreTime  *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=restore_time,json=restoreTime,proto3" json:"restore_time,omitempty"`
+	// How often it was written and synced to the disk, since the server started. A sync makes all
+	// durable that was decided until then.
+	Syncs         uint64 `protobuf:"varint,11,opt,name=syncs,proto3" json:"syncs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1392,6 +1395,13 @@ func (x *LogInfoResponse) GetRestoreTime() *timestamppb.Timestamp {
 		return x.RestoreTime
 	}
 	return nil
+}
+
+func (x *LogInfoResponse) GetSyncs() uint64 {
+	if x != nil {
+		return x.Syncs
+	}
+	return 0
 }
 
 type BackupRequest struct {
@@ -1614,6 +1624,7 @@ type ClusterStatus struct {
 	// Its brokers may complete a transaction without its markers (KAFKA-20734): they are checked.
 	CheckMarkers  bool   `protobuf:"varint,5,opt,name=check_markers,json=checkMarkers,proto3" json:"check_markers,omitempty"`
 	Lanes         *Lanes `protobuf:"bytes,6,opt,name=lanes,proto3" json:"lanes,omitempty"`
+	KafkaRequests uint64 `protobuf:"varint,7,opt,name=kafka_requests,json=kafkaRequests,proto3" json:"kafka_requests,omitempty"` // Sent to its brokers since the server started.
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1688,6 +1699,13 @@ func (x *ClusterStatus) GetLanes() *Lanes {
 		return x.Lanes
 	}
 	return nil
+}
+
+func (x *ClusterStatus) GetKafkaRequests() uint64 {
+	if x != nil {
+		return x.KafkaRequests
+	}
+	return 0
 }
 
 // Transactional producers of the server's on one cluster.
@@ -1826,7 +1844,7 @@ const file_lockstep_v1_admin_proto_rawDesc = "" +
 	"\x05level\x18\x01 \x01(\x0e2\x15.lockstep.v1.LogLevelR\x05level\"H\n" +
 	"\x13SetLogLevelResponse\x121\n" +
 	"\bprevious\x18\x01 \x01(\x0e2\x15.lockstep.v1.LogLevelR\bprevious\"\x10\n" +
-	"\x0eLogInfoRequest\"\x81\x03\n" +
+	"\x0eLogInfoRequest\"\x97\x03\n" +
 	"\x0fLogInfoResponse\x12\x15\n" +
 	"\x06log_id\x18\x01 \x01(\tR\x05logId\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x1c\n" +
@@ -1840,7 +1858,8 @@ const file_lockstep_v1_admin_proto_rawDesc = "" +
 	"\fhorizon_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vhorizonTime\x12#\n" +
 	"\rrestored_from\x18\t \x03(\tR\frestoredFrom\x12=\n" +
 	"\frestore_time\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\vrestoreTime\"\x0f\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\vrestoreTime\x12\x14\n" +
+	"\x05syncs\x18\v \x01(\x04R\x05syncs\"\x0f\n" +
 	"\rBackupRequest\"$\n" +
 	"\x0eBackupResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\"\x12\n" +
@@ -1853,14 +1872,15 @@ const file_lockstep_v1_admin_proto_rawDesc = "" +
 	"start_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12=\n" +
 	"\fhorizon_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\vhorizonTime\x12\x1a\n" +
 	"\bdraining\x18\x06 \x01(\bR\bdraining\x126\n" +
-	"\bclusters\x18\a \x03(\v2\x1a.lockstep.v1.ClusterStatusR\bclusters\"\xe7\x01\n" +
+	"\bclusters\x18\a \x03(\v2\x1a.lockstep.v1.ClusterStatusR\bclusters\"\x8e\x02\n" +
 	"\rClusterStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12/\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x19.lockstep.v1.ClusterStateR\x05state\x12(\n" +
 	"\x10kafka_cluster_id\x18\x03 \x01(\tR\x0ekafkaClusterId\x12\x18\n" +
 	"\aproblem\x18\x04 \x01(\tR\aproblem\x12#\n" +
 	"\rcheck_markers\x18\x05 \x01(\bR\fcheckMarkers\x12(\n" +
-	"\x05lanes\x18\x06 \x01(\v2\x12.lockstep.v1.LanesR\x05lanes\"K\n" +
+	"\x05lanes\x18\x06 \x01(\v2\x12.lockstep.v1.LanesR\x05lanes\x12%\n" +
+	"\x0ekafka_requests\x18\a \x01(\x04R\rkafkaRequests\"K\n" +
 	"\x05Lanes\x12\x12\n" +
 	"\x04idle\x18\x01 \x01(\x05R\x04idle\x12\x12\n" +
 	"\x04busy\x18\x02 \x01(\x05R\x04busy\x12\x1a\n" +

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cstdint>
+
 namespace lockstep::kafka {
 namespace {
 
@@ -27,7 +30,8 @@ class CleanTest : public ::testing::Test {
   }
   bool Clean() const { return IsClean(before_, ledger_.All()); }
 
-  RequestLedger ledger_;
+  std::atomic<std::uint64_t> all_{0};
+  RequestLedger ledger_{all_};
   RequestLedger::Counts before_;
 };
 
@@ -39,7 +43,9 @@ TEST_F(CleanTest, AnsweredTransactionWithOneEndTxnIsClean) {
 TEST_F(CleanTest, NothingSentIsClean) { EXPECT_TRUE(Clean()); }
 
 TEST_F(CleanTest, OtherRequestsDoNotCount) {
+  const std::uint64_t before = all_;
   ledger_.OnSent(3);  // Metadata.
+  EXPECT_EQ(all_, before + 1);
   SendTransaction(ledger_);
   EXPECT_TRUE(Clean());
 }
@@ -48,7 +54,8 @@ TEST_F(CleanTest, AnyUnansweredRequestOfATransactionIsUnclean) {
   for (const TxnApi api : kTxnApis) {
     if (api == TxnApi::kEndTxn) continue;
     SCOPED_TRACE(static_cast<int>(api));
-    RequestLedger ledger;
+    std::atomic<std::uint64_t> all{0};
+    RequestLedger ledger(all);
     const auto before = ledger.All();
     Send(ledger, api, /*answered=*/false);
     SendTransaction(ledger);

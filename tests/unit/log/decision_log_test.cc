@@ -141,7 +141,9 @@ TEST_F(DecisionLogTest, StatsCountWhatIsKeptAlsoAfterAStart) {
   EXPECT_EQ(before.decisions, 2u);
   EXPECT_GT(before.kept_bytes, 200u);
   EXPECT_GT(before.disk_bytes, before.kept_bytes);
+  EXPECT_EQ(before.syncs, 2u);
   Reopen();
+  EXPECT_EQ(log_->Stats()->syncs, 0u);
   EXPECT_EQ(log_->Stats()->decisions, 2u);
   EXPECT_EQ(log_->Stats()->kept_bytes, before.kept_bytes);
 }

@@ -243,6 +243,7 @@ TEST_F(AdminTest, TheDecisionLogInNumbers) {
   EXPECT_EQ(info.decisions(), 7u);
   EXPECT_EQ(info.kept_bytes(), 1000u);
   EXPECT_EQ(info.disk_bytes(), 5000u);
+  EXPECT_EQ(info.syncs(), 9u);
   EXPECT_EQ(info.pending(), 0u);
   EXPECT_EQ(info.heuristic(), 1u);
 }

@@ -48,7 +48,8 @@ class FakeLog final : public coordinator::DecisionLog {
   void ForgetUpTo(WallTime horizon) { horizon_ms_ = horizon.ms; }
   WallTime Horizon() const override { return WallTime{horizon_ms_}; }
   Result<coordinator::LogStats> Stats() const override {
-    return coordinator::LogStats{.decisions = 7, .kept_bytes = 1000, .disk_bytes = 5000};
+    return coordinator::LogStats{
+        .decisions = 7, .kept_bytes = 1000, .disk_bytes = 5000, .syncs = 9};
   }
   /// What the next backup will consist of. Before a call.
   void SetBackup(std::vector<Result<std::string>> pieces) { backup_ = std::move(pieces); }
