@@ -1,9 +1,10 @@
 # What `cmake --install` puts where. Component `server`: the programs. Component `client`: the C++
 # client with its CMake package, and the protos for clients in other languages. Component `rdkafka`:
-# what the C++ client has for librdkafka's users.
+# what the C++ client has for librdkafka's users. Component `bench`: lockstep-bench.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS lockstepd lockstepctl RUNTIME COMPONENT server)
+install(TARGETS lockstep-bench RUNTIME COMPONENT bench)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
 # The archive of generated code goes along, for the client's to be linked with; its headers do not.

@@ -1,0 +1,42 @@
+#include "bench/process.h"
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace lockstep::bench {
+namespace {
+
+std::ifstream Open(pid_t pid, const char* file) {
+  return std::ifstream("/proc/" + std::to_string(pid) + "/" + file);
+}
+
+}  // namespace
+
+std::optional<std::chrono::microseconds> CpuTime(pid_t pid) {
+  std::ifstream file = Open(pid, "stat");
+  std::string line;
+  if (!std::getline(file, line)) return std::nullopt;
+  // The second field, the name, may hold anything but ends with the last parenthesis.
+  std::istringstream fields(line.substr(line.rfind(')') + 1));
+  std::string skipped;
+  for (int field = 3; field < 14; ++field) fields >> skipped;
+  std::int64_t user = 0;
+  std::int64_t system = 0;
+  if (!(fields >> user >> system)) return std::nullopt;
+  return std::chrono::microseconds((user + system) * 1'000'000 / sysconf(_SC_CLK_TCK));
+}
+
+std::optional<double> ResidentMiB(pid_t pid) {
+  std::ifstream file = Open(pid, "status");
+  for (std::string word; file >> word;) {
+    double kib = 0;
+    if (word == "VmRSS:" && file >> kib) return kib / 1024;
+  }
+  return std::nullopt;
+}
+
+}  // namespace lockstep::bench

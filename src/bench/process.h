@@ -1,0 +1,18 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <optional>
+
+/// What the system says of a process of this machine. All read /proc; none: there is no such
+/// process.
+namespace lockstep::bench {
+
+/// User and system time so far, in steps of the kernel's clock tick (10 ms).
+std::optional<std::chrono::microseconds> CpuTime(pid_t pid);
+
+/// Resident memory, in MiB.
+std::optional<double> ResidentMiB(pid_t pid);
+
+}  // namespace lockstep::bench
