@@ -143,6 +143,7 @@ class Large final : public ClientMode {
 class Enlisted final : public Mode {
  public:
   explicit Enlisted(const Options& options) : options_(options), client_(ClientOptionsOf(options)) {
+    rd_kafka_conf_destroy(Conf(""));  // A setting that is wrong is told here, not in Run.
     const std::string run = std::to_string(Clock::now().time_since_epoch().count());
     for (int i = 0; i < options.threads; ++i) {
       auto& producers = producers_.emplace_back();
