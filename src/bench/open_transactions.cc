@@ -21,8 +21,6 @@ namespace {
 using Memory = std::map<std::string, double>;
 
 constexpr std::chrono::milliseconds kPoll(100);
-// Longer than lockstepd takes to see that a peak has passed, and to give memory back.
-constexpr int kCalmPolls = 120;
 constexpr std::chrono::minutes kOpenFor(5);
 
 Memory Now(const Options& options) {
@@ -32,14 +30,18 @@ Memory Now(const Options& options) {
 }
 
 Memory Settled(const Options& options) {
+  // A server that is also used by others never settles: ten times as long is enough.
+  const auto limit = std::chrono::steady_clock::now() + 10 * options.settle;
   Memory last = Now(options);
-  for (int calm = 0; calm < kCalmPolls; ++calm) {
+  auto calm_since = std::chrono::steady_clock::now();
+  for (;;) {
     std::this_thread::sleep_for(kPoll);
+    const auto time = std::chrono::steady_clock::now();
     Memory now = Now(options);
-    if (now != last) calm = 0;
+    if (now != last) calm_since = time;
+    if (time - calm_since >= options.settle || time >= limit) return now;
     last = std::move(now);
   }
-  return last;
 }
 
 /// Runs `each` for every number below `count`, side by side. Throws the first failure.

@@ -54,6 +54,7 @@ struct Texts {
   double seconds = 5;
   double warmup = 2;
   double timeout = 60;
+  double settle = 12;
 };
 
 std::chrono::milliseconds Seconds(double seconds) {
@@ -118,6 +119,10 @@ void AddReport(CLI::App& app, Options& options, Texts& texts) {
                  "at the end: open so many transactions of one record, and tell the memory; wants "
                  "--pid")
       ->check(CLI::PositiveNumber);
+  app.add_option("--settle", texts.settle,
+                 "seconds; of --open: memory that has not moved for so long")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   app.add_option("--json", options.json, "a file for all figures");
 }
 
@@ -141,6 +146,7 @@ void Take(const Texts& texts, Options& options) {
   options.pace.length = options.pace.count != 0 ? std::chrono::hours(1) : Seconds(texts.seconds);
   options.warmup = Seconds(texts.warmup);
   options.timeout = Seconds(texts.timeout);
+  options.settle = Seconds(texts.settle);
 }
 
 void Check(const Options& options) {

@@ -46,7 +46,10 @@ struct Options {
   std::map<std::string, std::string> librdkafka;                ///< Of producers that are ours.
   std::map<std::string, pid_t> pids;
   int open_transactions = 0;  ///< To be opened at the end, for the memory that they take.
-  std::string json;           ///< Empty: none.
+  /// Memory that has not moved for so long has settled. By default longer than lockstepd takes to
+  /// see that a peak has passed, and to give memory back.
+  std::chrono::milliseconds settle = std::chrono::seconds(12);
+  std::string json;  ///< Empty: none.
 };
 
 /// All modes, in the order in which they run.

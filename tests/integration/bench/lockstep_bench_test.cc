@@ -103,7 +103,7 @@ TEST_F(LockstepBenchTest, AnOpenLoopKeepsItsRate) {
 
 TEST_F(LockstepBenchTest, TellsTheMemoryOfOpenTransactions) {
   const auto ran = Run({"--modes", "call", "--count", "1", "--rounds", "1", "--warmup", "0",
-                        "--open", "500", "--bytes", "10000"});
+                        "--open", "500", "--bytes", "10000", "--settle", "0.5"});
   ASSERT_EQ(ran.exit_code, 0) << ran.out;
   const json open = Report()["open_transactions"];
   EXPECT_EQ(open["count"], 500);
