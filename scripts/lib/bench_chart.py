@@ -1,9 +1,9 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Draws reports of lockstep-bench: throughput, latency and CPU time of each mode, a row a report.
 
-  bench_chart.py --output FILE.svg REPORT.json...      (needs Debian's python3-matplotlib)
+  bench_chart.py --output FILE.svg REPORT.json...   (needs python3-matplotlib: by Debian's Python)
 
-A bar is the median over the rounds, its whisker the minimum and maximum. Scales are logarithmic.
+A point is the median over the rounds, its whisker the minimum and maximum. Scales are logarithmic.
 """
 
 from __future__ import annotations
@@ -24,23 +24,27 @@ except ImportError:
 PERCENTILES = ("p50", "p90", "p99", "p999", "max")
 
 
-def bars(axes: Any, spreads: dict[str, dict[str, float]], title: str) -> None:
-    """One bar for each name."""
+def points(axes: Any, spreads: dict[str, dict[str, float]], title: str) -> None:
+    """One for each name. Not bars: they would have no foot on a logarithmic scale."""
     axes.set_title(title)
     names = list(spreads)
     medians = [spreads[name]["median"] for name in names]
     below = [spreads[name]["median"] - spreads[name]["min"] for name in names]
     above = [spreads[name]["max"] - spreads[name]["median"] for name in names]
-    axes.barh(names, medians, xerr=[below, above], log=True, color="tab:blue", ecolor="black")
+    axes.errorbar(medians, names, xerr=[below, above], fmt="o", capsize=4)
+    axes.set_xscale("log")
+    axes.margins(x=0.2, y=0.1)
+    axes.grid(axis="x", which="both", alpha=0.3)
     axes.invert_yaxis()
     for position, median in enumerate(medians):
-        axes.annotate(f" {median:,.3g}", (median, position), va="bottom", fontsize=8)
+        axes.annotate(f"{median:,.0f}", (median, position), xytext=(0, 7),
+                      textcoords="offset points", ha="center", fontsize=8)
 
 
 def draw(report: dict[str, Any], name: str, row: Any) -> None:
-    summary = report["summary"]
-    bars(row[0], {mode: summary[mode]["transactions_per_second"] for mode in summary},
-         f"{name}: transactions a second")
+    summary = {mode: report["summary"][mode] for mode in report["options"]["modes"]}
+    points(row[0], {mode: summary[mode]["transactions_per_second"] for mode in summary},
+           f"{name}: transactions a second")
     row[1].set_title("latency, ms")
     for mode, figures in summary.items():
         row[1].plot(PERCENTILES,
@@ -49,10 +53,10 @@ def draw(report: dict[str, Any], name: str, row: Any) -> None:
     row[1].set_yscale("log")
     row[1].legend(fontsize=8)
     prefix = "cpu_us/"
-    bars(row[2], {f"{mode}, {path[len(prefix):]}": spread for mode, figures in summary.items()
-                  for path, spread in figures.items()
-                  if path.startswith(prefix) and spread["median"] > 0},
-         "CPU time a transaction, µs")
+    points(row[2], {f"{mode}, {path[len(prefix):]}": spread for mode, figures in summary.items()
+                    for path, spread in figures.items()
+                    if path.startswith(prefix) and spread["median"] > 0},
+           "CPU time a transaction, µs")
 
 
 def main() -> None:
