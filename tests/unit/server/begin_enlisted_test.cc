@@ -95,12 +95,17 @@ class BeginEnlistedTest : public ApiFixture {
     EXPECT_TRUE(status.ok()) << status.error_message();
   }
 
-  /// East's producer in a transaction that is decided, and whose end is not known until Set({}).
+  /// East's producer in a transaction that is aborted, and whose end waits for Set({}).
   void LeaveUndone(const std::string& east) {
-    const std::string id = Begun(Request({east}));
+    v1::AbortRequest request;
+    request.set_txn_id(Begun(Request({east})));
     east_.Write(kApp, {{"orders", 0}});
-    east_.Set({.ends = FakeCluster::Ends::kLost});
-    EXPECT_EQ(Commit(id, {east}, std::chrono::milliseconds(500)), v1::OUTCOME_COMMITTING);
+    east_.Set({.commits = false});
+    v1::AbortResponse response;
+    EXPECT_EQ(Call(*coordinator_, &CoordinatorStub::Abort, request, &response,
+                   std::chrono::milliseconds(200))
+                  .error_code(),
+              grpc::DEADLINE_EXCEEDED);
   }
 };
 
@@ -290,7 +295,11 @@ TEST_F(BeginEnlistedTest, WhatStaysUndoneIsToldInTime) {
   const std::string east = Start(east_);
   const std::string west = Start(west_);
   LeaveUndone(east);
-  ExpectRefused(Request({west, east}), grpc::UNAVAILABLE, "UNAVAILABLE", "enlistments[1]");
+  std::string id;
+  ExpectError(Begin(Request({west, east}), &id), grpc::UNAVAILABLE, "UNAVAILABLE",
+              "enlistments[1]");
+  EXPECT_EQ(Open(), 0);
+  EXPECT_EQ(log_.enlistments(), 1u);  // That of before.
 }
 
 }  // namespace

@@ -151,13 +151,13 @@ TEST(ParseEnlist, EachFieldIsChecked) {
   request.set_registration_id("a b");
   ExpectInvalid(ParseEnlist(request), "registration_id:");
   request.set_registration_id("r");
-  EXPECT_FALSE(ParseEnlist(request)->told.has_value());
+  EXPECT_FALSE(ParseEnlist(request)->producer.told.has_value());
   request.set_producer_epoch(0);
   ExpectInvalid(ParseEnlist(request), "producer_id:");
   request.set_producer_id(0);
-  EXPECT_EQ(ParseEnlist(request)->told->producer_id, ProducerId(0));
+  EXPECT_EQ(ParseEnlist(request)->producer.told->producer_id, ProducerId(0));
   request.set_producer_epoch(32767);
-  EXPECT_EQ(ParseEnlist(request)->told->producer_epoch, ProducerEpoch(32767));
+  EXPECT_EQ(ParseEnlist(request)->producer.told->producer_epoch, ProducerEpoch(32767));
   request.set_producer_epoch(32768);
   ExpectInvalid(ParseEnlist(request), "producer_epoch:");
   request.set_producer_epoch(-1);
