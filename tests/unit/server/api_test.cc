@@ -326,7 +326,8 @@ TEST_F(ApiTest, ManyCommitsThatWaitBlockNobody) {
   }
   const auto in_doubt = [this] {  // They share batches.
     int members = 0;
-    for (const auto& batch : ListInDoubt(1000).in_doubt()) members += batch.txn_ids_size();
+    const v1::ListInDoubtResponse response = ListInDoubt(1000);
+    for (const auto& batch : response.in_doubt()) members += batch.txn_ids_size();
     return members;
   };
   while (in_doubt() < kWaiting) {
