@@ -139,7 +139,7 @@ TEST(Config, TheSampleInDeployIsAConfiguration) {
 TEST(Config, EachMistakeHasItsLineAndSaysWhatIsAllowed) {
   ExpectMistake(With("lisen: x\n"), 8, "lisen",
                 "allowed here: allow_data_dir_on, clusters, data_dir, limits, listen");
-  ExpectMistake(With("limits:\n  bytes: 1\n"), 9, "limits.bytes", "allowed here: buffer_bytes");
+  ExpectMistake(With("limits:\n  bytes: 1\n"), 9, "limits.bytes", "allowed here: batch_bytes");
   ExpectMistake(With("limits.record_bytes: 1MiB\n"), 8, "limits.record_bytes", "unknown");
   ExpectMistake(With("limits: 7\n"), 8, "limits", "expected a map");
   ExpectMistake(With("limits: {record_bytes: 12}\n"), 8, "limits.record_bytes", "16MiB");
@@ -308,6 +308,7 @@ TEST(Config, EveryLimitAndTimeoutSaysWhetherItIsLive) {
   EXPECT_THAT(live, testing::UnorderedElementsAre(
                         "log_level", "limits.open_transactions", "limits.transaction_timeout",
                         "limits.transaction_bytes", "limits.transaction_records",
+                        "limits.batch_transactions", "limits.batch_bytes",
                         "limits.client_buffer_bytes", "limits.buffer_bytes", "limits.record_bytes",
                         "limits.concurrent_calls", "timeouts.prepare", "timeouts.shutdown"));
 }

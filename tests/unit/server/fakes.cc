@@ -133,7 +133,7 @@ class FakeCluster::FakeParticipant final : public coordinator::Participant {
 
   void Prepare(txn::BatchWork work, MonoTime, Callback<txn::Vote> vote) override {
     const Behaviour behaviour = cluster_.behaviour();
-    ++cluster_.prepares_;
+    cluster_.prepares_ += static_cast<int>(work.members.size());
     cluster_.Note(work);
     if (!behaviour.votes) return;
     auto tell = [vote = std::move(vote), answer = VoteOn(work, behaviour)] { vote(answer); };

@@ -129,6 +129,7 @@ class FakeCluster final : public coordinator::Cluster {
   void Supersede(std::string why) {
     executor_.Post([this, why = std::move(why)] { superseded_(why); });
   }
+  /// How many transactions were to be prepared; one that was tried again counts again.
   int prepares() const { return prepares_; }
   /// The producer's initTransactions(): aborts what the id left open, and raises the epoch.
   void Initialise(const std::string& id);
