@@ -34,7 +34,7 @@ struct Limits {
 
 struct CoordinatorOptions {
   Limits limits;
-  /// A transaction that is not prepared on every cluster by then is aborted.
+  /// A batch that is not prepared on every cluster by then is aborted.
   Duration prepare_timeout = std::chrono::seconds(30);
   /// COMMIT is not decided unless this much remains before Kafka may abort a participant.
   Duration deadline_margin = std::chrono::seconds(10);

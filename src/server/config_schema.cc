@@ -222,7 +222,8 @@ std::vector<Setting<Config>> MakeTopSettings() {
       "Calls under way, those that wait for a commit included.")));
   all.push_back(Live(DurationSetting<Config>(
       "timeouts.prepare", &Config::prepare_timeout, milliseconds(100), minutes(15), "30s",
-      "From Commit on, a transaction that is not prepared on every cluster by then aborts.")));
+      "A batch that is not prepared on every cluster by then aborts. A transaction may wait as "
+      "long for the one before.")));
   // Not live: it must fit to the clusters' transaction_timeout, which is not either.
   all.push_back(DurationSetting<Config>(
       "timeouts.deadline_margin", &Config::deadline_margin, seconds(1), hours(1), "10s",
