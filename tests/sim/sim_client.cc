@@ -87,7 +87,8 @@ txn::BranchWork SimClient::SomeWork(const std::string& whose, const ClusterName&
                                     std::vector<std::string>& tags) {
   Random& random = world_.random();
   txn::BranchWork work;
-  for (int i = random.Between(0, 3); i > 0 || (must_commit_ && work.empty()); --i) {
+  const int fewest = world_.options().crowd ? 1 : 0;
+  for (int i = random.Between(fewest, 3); i > 0 || (must_commit_ && work.empty()); --i) {
     txn::Record record{.topic = "t", .partition = random.Between(0, 2)};
     record.value = NewTag(whose, cluster, tags);
     if (!must_commit_ && random.Chance(0.02)) record.topic = "no-such-topic";
