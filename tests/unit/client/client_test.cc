@@ -402,13 +402,13 @@ TEST_F(ClientTest, ALongWaitIsSeveralAttempts) {
 }
 
 TEST_F(ClientTest, WhatWasDecidedStaysDecidedWhenTheServerGoesAway) {
-  options_.attempt_timeout = milliseconds(100);
+  options_.attempt_timeout = milliseconds(500);  // Time for an answer on a busy machine.
   Start();
   node_->east.Set({.commits = false});
   Transaction txn = BeginWithWork();
   std::promise<Result<TxnResult>> answer;
   txn.CommitAsync([&](Result<TxnResult> result) { answer.set_value(std::move(result)); },
-                  Wait::kComplete, milliseconds(1000));
+                  Wait::kComplete, milliseconds(3000));
   while (relay_.calls("Commit") < 2) std::this_thread::yield();  // It was told COMMITTING once.
   relay_.Lose(Relay::Loss::kRequest, "Commit", 1000);
   const auto result = answer.get_future().get();
