@@ -64,12 +64,7 @@ std::optional<Batcher::Turn> Batcher::Leave(BatchId batch, const ClusterName& cl
   if (queue.empty()) turns_.erase(turns);
 
   const auto line = lines_.find(entered->second);
-  --line->second.writing;
-  const bool left_all = std::ranges::none_of(entered->second, [&](const ClusterName& other) {
-    const auto at = turns_.find(other);
-    return at != turns_.end() && std::ranges::find(at->second, batch) != at->second.end();
-  });
-  if (left_all) writing_.erase(entered);
+  if (--line->second.writing == 0) writing_.erase(entered);  // The line's only one.
   if (line->second.idle()) lines_.erase(line);
   return next;
 }
