@@ -55,16 +55,10 @@ class BatchCrashTest : public ::testing::Test {
   static bool IsBad(int number) { return number % 5 == 4; }
 
   static v1::ExecuteRequest Request(const std::string& key, bool bad) {
-    v1::ExecuteRequest request;
-    request.set_key(key);
-    request.mutable_key_time()->set_seconds(std::time(nullptr));
-    request.mutable_timeout()->set_seconds(20);
-    for (const char* cluster : {"a", "b"}) {
-      v1::ProduceWork& produce = *request.add_work()->mutable_produce();
-      produce.set_cluster(cluster);
-      v1::Record& record = *produce.add_records();
-      record.set_topic(bad && cluster == std::string("b") ? "no-such-topic" : kTopic);
-      record.set_value(key);
+    v1::ExecuteRequest request = testing::RecordOnBoth(key, kTopic, key);
+    if (bad) {
+      v1::ProduceWork& on_b = *request.mutable_work(1)->mutable_produce();
+      on_b.mutable_records(0)->set_topic("no-such-topic");
     }
     return request;
   }

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <ctime>
 #include <map>
 #include <stdexcept>
 
@@ -95,6 +96,22 @@ std::string ToString(const CrashCase& crash) {
 std::vector<std::string> FailpointsFor(Direction direction) {
   if (direction == Direction::kCommit) return {};
   return {"lane.before_vote@b=delay:200", "lane.before_vote@b=error"};
+}
+
+v1::ExecuteRequest RecordOnBoth(const std::string& key, const std::string& topic,
+                                const std::string& value) {
+  v1::ExecuteRequest request;
+  request.set_key(key);
+  request.mutable_key_time()->set_seconds(std::time(nullptr));
+  request.mutable_timeout()->set_seconds(20);
+  for (const char* cluster : {"a", "b"}) {
+    v1::ProduceWork& produce = *request.add_work()->mutable_produce();
+    produce.set_cluster(cluster);
+    v1::Record& record = *produce.add_records();
+    record.set_topic(topic);
+    record.set_value(value);
+  }
+  return request;
 }
 
 bool AwaitCrash(Lockstepd& daemon) {

@@ -32,6 +32,10 @@ std::string ToString(const CrashCase& crash);
 /// What is to be armed for a transaction to end so.
 std::vector<std::string> FailpointsFor(Direction direction);
 
+/// A record with this value on each of the clusters a and b, under this key.
+v1::ExecuteRequest RecordOnBoth(const std::string& key, const std::string& topic,
+                                const std::string& value);
+
 /// Waits until kill -9 has ended it; false: it still runs, or ended otherwise.
 bool AwaitCrash(Lockstepd& daemon);
 

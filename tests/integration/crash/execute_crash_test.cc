@@ -68,18 +68,7 @@ class ExecuteCrashTest : public ::testing::Test {
 
   /// A record on each cluster; `value` is theirs, and the key.
   static v1::ExecuteRequest Request(const std::string& key, const std::string& value) {
-    v1::ExecuteRequest request;
-    request.set_key(key);
-    request.mutable_key_time()->set_seconds(std::time(nullptr));
-    request.mutable_timeout()->set_seconds(20);
-    for (const char* cluster : {"a", "b"}) {
-      v1::ProduceWork& produce = *request.add_work()->mutable_produce();
-      produce.set_cluster(cluster);
-      v1::Record& record = *produce.add_records();
-      record.set_topic(kTopic);
-      record.set_value(value);
-    }
-    return request;
+    return testing::RecordOnBoth(key, kTopic, value);
   }
 
   /// How often each of the values is on the cluster.
