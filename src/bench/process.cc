@@ -10,14 +10,14 @@
 namespace lockstep::bench {
 namespace {
 
-std::ifstream Open(pid_t pid, const char* file) {
-  return std::ifstream("/proc/" + std::to_string(pid) + "/" + file);
-}
+std::filesystem::path FolderOf(pid_t pid) { return "/proc/" + std::to_string(pid); }
 
 }  // namespace
 
-std::optional<std::chrono::microseconds> CpuTime(pid_t pid) {
-  std::ifstream file = Open(pid, "stat");
+std::optional<std::chrono::microseconds> CpuTime(pid_t pid) { return CpuTime(FolderOf(pid)); }
+
+std::optional<std::chrono::microseconds> CpuTime(const std::filesystem::path& folder) {
+  std::ifstream file(folder / "stat");
   std::string line;
   if (!std::getline(file, line)) return std::nullopt;
   // The second field, the name, may hold anything but ends with the last parenthesis.
@@ -31,7 +31,7 @@ std::optional<std::chrono::microseconds> CpuTime(pid_t pid) {
 }
 
 std::optional<double> ResidentMiB(pid_t pid) {
-  std::ifstream file = Open(pid, "status");
+  std::ifstream file(FolderOf(pid) / "status");
   for (std::string word; file >> word;) {
     double kib = 0;
     if (word == "VmRSS:" && file >> kib) return kib / 1024;

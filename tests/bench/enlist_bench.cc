@@ -26,15 +26,15 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <vector>
 
+#include "bench/mode.h"
+#include "bench/process.h"
 #include "call_context.h"
 #include "fake_broker.h"
 #include "figures.h"
 #include "lockstepd.h"
-#include "plain_pair.h"
 #include "wire/protocol/codec.h"
 
 namespace {
@@ -271,18 +271,10 @@ class App {
   v1::CommitResponse committed_;
 };
 
-/// User and system time so far, of a process or a thread.
-double CpuSeconds(const std::filesystem::path& proc) {
-  std::ifstream file(proc / "stat");
-  std::stringstream all;
-  all << file.rdbuf();
-  std::istringstream fields(all.str().substr(all.str().rfind(')') + 2));
-  std::string skipped;
-  for (int field = 3; field < 14; ++field) fields >> skipped;
-  double user = 0;
-  double system = 0;
-  fields >> user >> system;
-  return (user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
+/// Of a process or a thread, by its folder in /proc; 0 if it is gone.
+double CpuSeconds(const std::filesystem::path& folder) {
+  return std::chrono::duration<double>(bench::CpuTime(folder).value_or(std::chrono::seconds(0)))
+      .count();
 }
 
 /// Of this process: the brokers' threads, and all others.
@@ -315,9 +307,21 @@ double RunAll(std::vector<std::unique_ptr<App>>& apps, int commits) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-double RunPlain(bench::PlainPair& plain, int count) {
+/// One client of the plain pair on real clusters.
+std::unique_ptr<bench::Mode> MakePlain(const Settings& settings) {
+  bench::Options options;
+  options.work.clusters = {{"a", settings.a}, {"b", settings.b}};
+  options.threads = 1;
+  return bench::MakeMode("plain", options);
+}
+
+double RunPlain(bench::Mode& plain, int count) {
   const auto start = Clock::now();
-  for (int i = 0; i < count; ++i) plain.RunOne();
+  bench::Tickets tickets(
+      {.length = std::chrono::hours(1), .count = static_cast<std::uint64_t>(count)});
+  bench::Recorder recorder;
+  plain.Run(tickets, recorder);
+  if (recorder.failed() > 0) Die(recorder.FirstFailure());
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
@@ -331,8 +335,8 @@ void Run(const Settings& settings) {
   for (int i = 0; i < settings.producers; ++i) {
     apps.push_back(std::make_unique<App>(daemon.coordinator(), std::array{&a, &b}, i));
   }
-  std::optional<bench::PlainPair> plain;
-  if (!settings.a.empty()) plain.emplace(bench::PlainOptions{.a = settings.a, .b = settings.b});
+  std::unique_ptr<bench::Mode> plain;
+  if (!settings.a.empty()) plain = MakePlain(settings);
   RunAll(apps, settings.commits / 4);  // Warm.
   if (plain) RunPlain(*plain, settings.plain / 4);
 
