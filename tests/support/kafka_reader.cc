@@ -19,7 +19,7 @@ void Check(bool ok, const std::string& what) {
   if (!ok) throw std::runtime_error("reader: " + what);
 }
 
-ConsumerPtr MakeConsumer(const std::string& bootstrap, Isolation isolation) {
+ConsumerPtr MakeConsumer(const std::string& bootstrap, const char* isolation) {
   std::array<char, 256> error{};
   rd_kafka_conf_t* conf = rd_kafka_conf_new();
   const auto set = [&](const char* key, const std::string& value) {
@@ -32,8 +32,7 @@ ConsumerPtr MakeConsumer(const std::string& bootstrap, Isolation isolation) {
   set("enable.auto.commit", "false");
   set("enable.partition.eof", "true");
   set("fetch.wait.max.ms", "50");
-  set("isolation.level",
-      isolation == Isolation::kReadCommitted ? "read_committed" : "read_uncommitted");
+  set("isolation.level", isolation);
   rd_kafka_t* consumer = rd_kafka_new(RD_KAFKA_CONSUMER, conf, error.data(), error.size());
   Check(consumer != nullptr, error.data());
   return {consumer, [](rd_kafka_t* c) { rd_kafka_destroy(c); }};
@@ -56,6 +55,33 @@ int PartitionCount(rd_kafka_t* consumer, const std::string& topic, Clock::time_p
   return count;
 }
 
+/// Where the partition ends for the consumer's isolation level.
+std::optional<std::int64_t> End(rd_kafka_t* consumer, const std::string& topic, int partition) {
+  std::int64_t low = 0;
+  std::int64_t high = 0;
+  if (rd_kafka_query_watermark_offsets(consumer, topic.c_str(), partition, &low, &high, 1000) !=
+      RD_KAFKA_RESP_ERR_NO_ERROR) {
+    return std::nullopt;
+  }
+  return high;
+}
+
+/// Returns once each partition's last stable offset has reached what was its end before.
+void AwaitNoneOpen(rd_kafka_t* committed, const std::string& bootstrap, const std::string& topic,
+                   int partitions, Clock::time_point until) {
+  const ConsumerPtr uncommitted = MakeConsumer(bootstrap, "read_uncommitted");
+  for (int p = 0; p < partitions; ++p) {
+    std::optional<std::int64_t> end;
+    std::optional<std::int64_t> stable;
+    while (!end || !stable || *stable < *end) {
+      Check(Clock::now() < until, "topic " + topic + ", partition " + std::to_string(p) +
+                                      ": a transaction stays open, or there is no leader");
+      if (!end) end = End(uncommitted.get(), topic, p);
+      stable = End(committed, topic, p);
+    }
+  }
+}
+
 std::optional<std::string> Bytes(const void* data, std::size_t size) {
   if (data == nullptr) return std::nullopt;
   return std::string(static_cast<const char*>(data), size);
@@ -64,10 +90,13 @@ std::optional<std::string> Bytes(const void* data, std::size_t size) {
 }  // namespace
 
 std::vector<ReadRecord> ReadTopic(const std::string& bootstrap, const std::string& topic,
-                                  Isolation isolation, std::chrono::milliseconds limit) {
+                                  Open open, std::chrono::milliseconds limit) {
   const auto until = Clock::now() + limit;
-  const ConsumerPtr consumer = MakeConsumer(bootstrap, isolation);
+  const ConsumerPtr consumer = MakeConsumer(bootstrap, "read_committed");
   const int partitions = PartitionCount(consumer.get(), topic, until);
+  if (open == Open::kAwaitTheirEnd) {
+    AwaitNoneOpen(consumer.get(), bootstrap, topic, partitions, until);
+  }
   rd_kafka_topic_partition_list_t* assignment = rd_kafka_topic_partition_list_new(partitions);
   for (int p = 0; p < partitions; ++p) {
     rd_kafka_topic_partition_list_add(assignment, topic.c_str(), p)->offset =
@@ -97,9 +126,9 @@ std::vector<ReadRecord> ReadTopic(const std::string& bootstrap, const std::strin
 }
 
 std::vector<std::string> ReadValues(const std::string& bootstrap, const std::string& topic,
-                                    Isolation isolation) {
+                                    Open open) {
   std::vector<std::string> values;
-  for (ReadRecord& record : ReadTopic(bootstrap, topic, isolation)) {
+  for (ReadRecord& record : ReadTopic(bootstrap, topic, open)) {
     if (record.value) values.push_back(std::move(*record.value));
   }
   return values;

@@ -12,7 +12,6 @@
 #include "call_context.h"
 #include "clusters.h"
 #include "ctl.h"
-#include "kafka_reader.h"
 #include "wire/client.h"
 
 namespace lockstep::testing {
@@ -165,16 +164,16 @@ void EnlistTest::AwaitState(const std::string& txn, v1::TxnState state) {
   daemon_.Await(v1::TxnState_Name(state), 30s, [&] { return StateOf(txn) == state; });
 }
 
-Values EnlistTest::Visible(const std::string& cluster) const {
-  Values values = ReadValues(Bootstrap(cluster), kTopic);
+Values EnlistTest::Visible(const std::string& cluster, Open open) const {
+  Values values = ReadValues(Bootstrap(cluster), kTopic, open);
   std::erase_if(values, [this](const auto& value) { return !value.starts_with(name_ + " "); });
   for (std::string& value : values) value.erase(0, name_.size() + 1);
   return values;
 }
 
-void EnlistTest::ExpectVisible(const Values& on_a, const Values& on_b) const {
-  EXPECT_EQ(Visible("a"), on_a);
-  EXPECT_EQ(Visible("b"), on_b);
+void EnlistTest::ExpectVisible(const Values& on_a, const Values& on_b, Open open) const {
+  EXPECT_EQ(Visible("a", open), on_a);
+  EXPECT_EQ(Visible("b", open), on_b);
 }
 
 txn::TxnDescription EnlistTest::Describe(const OwnProducer& producer, const std::string& cluster) {

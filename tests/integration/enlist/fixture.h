@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "gate.h"
+#include "kafka_reader.h"
 #include "lockstepd.h"
 #include "own_producer.h"
 #include "txn/resolve.h"
@@ -65,9 +66,12 @@ class EnlistTest : public ::testing::Test {
   v1::TxnState StateOf(const std::string& txn);
   void AwaitState(const std::string& txn, v1::TxnState state);
 
-  Values Visible(const std::string& cluster) const;
-  void ExpectVisible(const Values& on_a, const Values& on_b) const;
-  void ExpectOnBoth(const Values& values) const { ExpectVisible(values, values); }
+  Values Visible(const std::string& cluster, Open open) const;
+  void ExpectVisible(const Values& on_a, const Values& on_b,
+                     Open open = Open::kAwaitTheirEnd) const;
+  void ExpectOnBoth(const Values& values, Open open = Open::kAwaitTheirEnd) const {
+    ExpectVisible(values, values, open);
+  }
 
   static txn::TxnDescription Describe(const OwnProducer& producer, const std::string& cluster);
   void AwaitState(const OwnProducer& producer, const std::string& cluster,

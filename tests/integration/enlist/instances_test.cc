@@ -142,7 +142,7 @@ TEST_F(InstancesTest, AZombiesCommitDoesNotCommitItsRegisteredSuccessor) {
   const std::string txn = Begin();
   EnlistAndWrite(second, txn, "half");
   EXPECT_EQ(Commit(old, {&first, &b}).outcome(), v1::OUTCOME_ABORTED);
-  ExpectOnBoth({});
+  ExpectOnBoth({}, testing::Open::kStopAtThem);
   EXPECT_EQ(b.AbortOwn(), "");
   EnlistAndWrite(b, txn, "half");
   EXPECT_EQ(Commit(txn, {&second, &b}).outcome(), v1::OUTCOME_COMMITTED);
@@ -165,7 +165,7 @@ TEST_F(InstancesTest, AZombiesCommitDoesNotCommitASuccessorThatNobodyRegistered)
   EXPECT_EQ(response.outcome(), v1::OUTCOME_ABORTED);
   EXPECT_EQ(response.abort().reason(), v1::ABORT_REASON_PRODUCER_FENCED);
   EXPECT_EQ(response.abort().cluster(), "a");
-  ExpectOnBoth({});
+  ExpectOnBoth({}, testing::Open::kStopAtThem);
   EXPECT_EQ(Describe(second, "a").state, txn::KafkaTxnState::kOngoing);  // Left alone.
   EXPECT_EQ(second.CommitOwn(), "");
   EXPECT_EQ(b.AbortOwn(), "");

@@ -127,8 +127,9 @@ class LanesFixture {
     return *found;
   }
 
-  std::vector<std::string> Committed() const {
-    return ::lockstep::testing::ReadValues(broker_.bootstrap(), topic_);
+  std::vector<std::string> Committed(
+      ::lockstep::testing::Open open = ::lockstep::testing::Open::kAwaitTheirEnd) const {
+    return ::lockstep::testing::ReadValues(broker_.bootstrap(), topic_, open);
   }
   txn::BranchWork One(const std::string& value) const {
     return Records({MakeRecord(topic_, value, 0)});

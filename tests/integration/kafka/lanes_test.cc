@@ -61,7 +61,7 @@ TEST_P(LanesTest, PreparedIsInvisibleAndCommittedIsVisible) {
   const txn::TxnDescription open = Describe(name);
   EXPECT_EQ(open.state, KafkaTxnState::kOngoing);
   EXPECT_EQ(open.start_time_ms, name.start_time_ms);
-  EXPECT_THAT(Committed(), IsEmpty());
+  EXPECT_THAT(Committed(::lockstep::testing::Open::kStopAtThem), IsEmpty());
 
   ASSERT_TRUE(branch->Commit().ok());
   EXPECT_TRUE(BecomesState(name, KafkaTxnState::kCompleteCommit));
