@@ -23,7 +23,7 @@ void Coordinator::StartCommit(OpenTxn& txn) {
   if (line.empty() || txn.has_enlisted() || txn.bytes > options_.limits.batch_bytes) {
     return CommitAlone(txn);
   }
-  batcher_.Add(std::move(line), txn.view.id, txn.bytes);
+  batcher_.Add(std::move(line), txn.client, txn.view.id, txn.bytes);
   FormBatches();
 }
 
@@ -34,17 +34,29 @@ void Coordinator::CommitAlone(OpenTxn& txn) {
 
 void Coordinator::FormBatches() {
   const Batcher::Limits limits{options_.limits.batch_txns, options_.limits.batch_bytes};
-  while (auto group = batcher_.Next(limits)) {
+  while (auto group = batcher_.Next(limits, clock_.Now())) {
     std::erase_if(group->members, [this](const GlobalTxnId& id) {
       const auto found = open_.find(id);
       return found == open_.end() || !found->second.waits_for_batch();
     });
     if (group->members.empty()) continue;
     const auto runner = StartRunner(group->members, true);
-    for (const Batcher::Turn& turn : batcher_.Enter(runner->batch().id, group->line)) {
+    for (const Batcher::Turn& turn : batcher_.Enter(runner->batch().id, group->line,
+                                                    group->members.size(), clock_.Now())) {
       PrepareInTurn(turn);
     }
   }
+  FormBatchesAt(batcher_.NextTime());
+}
+
+void Coordinator::FormBatchesAt(std::optional<MonoTime> time) {
+  if (!time || (forming_ && forming_->first <= *time)) return;
+  if (forming_) executor_.Cancel(forming_->second);
+  const Duration wait = std::max<Duration>(*time - clock_.Now(), Duration::zero());
+  forming_.emplace(*time, executor_.PostAfter(wait, [this] {
+    forming_.reset();
+    FormBatches();
+  }));
 }
 
 void Coordinator::PrepareInTurn(const Batcher::Turn& turn) {
@@ -55,13 +67,15 @@ void Coordinator::PrepareInTurn(const Batcher::Turn& turn) {
 }
 
 void Coordinator::LeaveTurns(const BatchRunner& runner) {
-  if (!batcher_.writing(runner.batch().id)) return;
+  const BatchId batch = runner.batch().id;
+  if (!batcher_.under_way(batch)) return;
   std::vector<Batcher::Turn> turns;
   for (std::size_t i = 0; i < runner.batch().participants.size(); ++i) {
     if (runner.preparing(i)) continue;
-    const auto next = batcher_.Leave(runner.batch().id, runner.batch().participants[i].cluster);
-    if (next) turns.push_back(*next);
+    const ClusterName& cluster = runner.batch().participants[i].cluster;
+    if (const auto next = batcher_.Leave(batch, cluster, clock_.Now())) turns.push_back(*next);
   }
+  if (runner.announced()) batcher_.End(batch, clock_.Now());
   for (const Batcher::Turn& turn : turns) PrepareInTurn(turn);
   FormBatches();
 }

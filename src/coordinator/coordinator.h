@@ -212,6 +212,7 @@ class Coordinator : private BatchRunner::Listener {
   void StartCommit(OpenTxn& txn);
   /// Has the batches begin that may: see Batcher.
   void FormBatches();
+  void FormBatchesAt(std::optional<MonoTime> time);  ///< Or sooner.
   void PrepareInTurn(const Batcher::Turn& turn);
   void LeaveTurns(const BatchRunner& runner);  ///< Where it does not write any more.
   /// In a batch of its own, beside the others.
@@ -286,6 +287,7 @@ class Coordinator : private BatchRunner::Listener {
   Enlistments enlistments_;
   std::map<BatchId, std::shared_ptr<BatchRunner>> runners_;
   Batcher batcher_;
+  std::optional<std::pair<MonoTime, Executor::TimerId>> forming_;  ///< When FormBatches is called.
   std::list<std::unique_ptr<EnlistedParticipant>> aborting_;   // Of earlier starts.
   std::unordered_map<std::string, GlobalTxnId> running_keys_;  // Of the open ones that have one.
   Outcomes recent_;
