@@ -160,7 +160,9 @@ class ProxyTest(unittest.TestCase):
 
     def test_an_end_comes_twice(self) -> None:
         self.proxy.double_ends(1)
-        self.assertEqual(self.ask(1), 1)
+        self.assertIsNone(self.ask(1))
+        await_condition(lambda: self.broker.requests == [request(END_TXN, 1)])
+        self.connect()
         self.assertEqual(self.ask(2, ADD_PARTITIONS), 2)
         await_condition(lambda: self.proxy.acted["late"] == 1)
         self.assertEqual(self.broker.requests.count(request(END_TXN, 1)), 2)

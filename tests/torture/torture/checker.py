@@ -256,22 +256,24 @@ def _bank(run: Run) -> Iterator[str]:
 
 
 def _copied(run: Run) -> Iterator[str]:
-    """A group's committed offset says exactly what was copied."""
+    """A group's committed offset says exactly what was copied, but for what is HEURISTIC."""
     copies: Counter[tuple[int, int]] = Counter()
+    torn = {source for txn in run.txns.values() if run.heuristic(txn) for source in txn.sources}
     for txn in run.txns.values():
         if txn.sources:
             copies.update(txn.sources[index] for _, _, _, index in txn.seen)
     for source, count in copies.items():
-        if count > 1:
+        if count > 1 and source not in torn:
             yield f"record {source} was copied {count} times"
     for event in run.others["group"]:
         cluster, topic, partition, end = event["c"], event["topic"], event["p"], event["offset"]
-        there = {o for c, t, p, o in run.at if (c, t, p) == (cluster, topic, partition)}
+        there = {o for c, t, p, o in run.at if (c, t, p) == (cluster, topic, partition)
+                 and (p, o) not in torn}
         copied = {o for p, o in copies if p == partition}
         if missing := sorted(o for o in there if o < end and o not in copied):
             yield (f"the group's offset of {topic}-{partition} is {end}, and {len(missing)} records "
                    f"before it were not copied, such as {missing[:5]}")
-        if early := sorted(o for o in copied if o >= end):
+        if early := sorted(o for o in copied if o >= end and (partition, o) not in torn):
             yield (f"the group's offset of {topic}-{partition} is {end}, and {len(early)} records "
                    f"behind it were copied, such as {early[:5]}")
 

@@ -149,7 +149,8 @@ class Proxy:
         self._loop.call(do)
 
     def double_ends(self, count: int) -> None:
-        """The next so many EndTxn: the broker gets them, and a copy as with hold_ends."""
+        """The next so many EndTxn: the broker gets each at once and, as with hold_ends, once more.
+        The connection is cut: TCP doubles nothing that was answered."""
 
         async def do() -> None:
             self._to_double = count
@@ -230,7 +231,8 @@ class Proxy:
         if api == END_TXN and self._to_double:
             self._to_double -= 1
             self.acted["doubled"] += 1
-            self._deliver_late(frame)
+            self._deliver_late(frame, at_once=True)
+            return False
         if self._answers_to_lose and api in (PRODUCE, *_BEGINS, END_TXN, TXN_OFFSET_COMMIT):
             self._answers_to_lose -= 1
             connection.lose.add(correlation)
@@ -242,26 +244,35 @@ class Proxy:
             return False
         return True
 
-    def _deliver_late(self, frame: bytes) -> None:
+    def _deliver_late(self, frame: bytes, at_once: bool = False) -> None:
         name = transactional_id(frame) or ""
         begun = self._held[name] = asyncio.Event()
 
         async def deliver() -> None:
+            if at_once:
+                await self._deliver(frame)
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(begun.wait(), _HOLD_AT_MOST)
                 self.acted["late, in the next transaction"] += 1
             if self._held.get(name) is begun:
                 del self._held[name]
-            with contextlib.suppress(OSError, asyncio.IncompleteReadError):
-                reader, writer = await asyncio.open_connection("127.0.0.1", self._broker_port)
-                writer.write(struct.pack(">i", len(frame)) + frame)
-                answer = await reader.readexactly(struct.unpack(">i", await reader.readexactly(4))[0])
-                writer.close()
-                # Correlation id, tagged fields if flexible, throttle time, error code.
-                flexible = struct.unpack_from(">h", frame, 2)[0] >= 3
-                self.late.append((name, struct.unpack_from(">h", answer, 9 if flexible else 8)[0]))
+            if (code := await self._deliver(frame)) is not None:
+                self.late.append((name, code))
                 self.acted["late"] += 1
 
         task = asyncio.get_running_loop().create_task(deliver())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def _deliver(self, frame: bytes) -> int | None:
+        """The broker's error code; None: it did not answer."""
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", self._broker_port)
+            writer.write(struct.pack(">i", len(frame)) + frame)
+            answer = await reader.readexactly(struct.unpack(">i", await reader.readexactly(4))[0])
+            writer.close()
+        except (OSError, asyncio.IncompleteReadError):
+            return None
+        # Correlation id, tagged fields if flexible, throttle time, error code.
+        flexible = struct.unpack_from(">h", frame, 2)[0] >= 3
+        return int(struct.unpack_from(">h", answer, 9 if flexible else 8)[0])

@@ -14,7 +14,7 @@ import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Callable
+from typing import Callable, Iterable
 
 sys.dont_write_bytecode = True
 ROOT = Path(__file__).resolve().parents[3]
@@ -133,9 +133,10 @@ class Torture:
         # Clients that are gone may have left open what only Kafka's own timeout ends.
         while self.ongoing("own-") and time.monotonic() < healed + self.args.settle:
             time.sleep(0.1)
+        self.execute_again()  # While somebody reads: they may commit now.
         lacking = self.crew.stop_readers()
         self._settled("readers at the end", healed, " ".join(lacking))
-        self.ask_finals()
+        self.ask_finals(healed)
         self.ask_groups()
         self.history.write("process", when="end", **self.server.resources())
         self.server.stop()
@@ -177,50 +178,52 @@ class Torture:
             return str(failed)
         return "" if result.outcome is lockstep.Outcome.COMMITTED else str(result)
 
-    def ask_finals(self) -> None:
-        """What became of each transaction, by lockstepd's word."""
+    def execute_again(self) -> None:
+        """Every key whose outcome nobody was told."""
         intents: dict[str, Event] = {}
-        ids: dict[str, str] = {}
-        known = set()
         for event in events(self.folder / "history"):
-            if event["e"] == "intent":
+            if event["e"] == "intent" and event["mode"] in ("execute", "bank"):
                 intents[event["t"]] = event
+            elif event["e"] == "answer" and event["outcome"] != "COMMITTING":
+                intents.pop(event["t"], None)
+        print(f"  executing {len(intents)} keys again", flush=True)
+        for name, intent in intents.items():
+            records: dict[str, list[lockstep.Record]] = {}
+            for cluster, topic, partition, index in intent["writes"]:
+                value = value_of(name, index, intent["size"])
+                records.setdefault(cluster, []).append(
+                    lockstep.Record(topic, value, partition=partition))
+            key = lockstep.ExecuteKey(name, intent["key_time"])
+            self.history.write("ask", t=name, op="execute")
+            asked = time.monotonic()
+            done = self.client.execute([lockstep.Work(*each) for each in records.items()], key=key,
+                                       label=name)
+            self.history.write("begun", t=name, id=done.txn_id)
+            self.history.write("answer", t=name, op="execute", asked=asked,
+                               outcome=done.result.outcome.value,
+                               branches=branches_of(done.result.branches))
+
+    def ask_finals(self, healed: float) -> None:
+        """What became of each other transaction, by lockstepd's word."""
+        keyed: set[str] = set()
+        ids: dict[str, str] = {}
+        for event in events(self.folder / "history"):
+            if event["e"] == "intent" and event["mode"] in ("execute", "bank"):
+                keyed.add(event["t"])
             elif event["e"] == "begun":
                 ids[event["t"]] = event["id"]
-            elif event["e"] == "answer" and event["outcome"] in ("COMMITTED", "ABORTED", "HEURISTIC"):
-                known.add(event["t"])
-        print(f"  asking for the outcomes of {len(intents)} transactions", flush=True)
-        for name, event in intents.items():
-            if event["mode"] in ("execute", "bank"):
-                if name not in known:
-                    self._execute_again(name, event)
-            elif name in ids:
+        print(f"  asking for the outcomes of {len(ids.keys() - keyed)} transactions", flush=True)
+        for name in ids.keys() - keyed:
+            info = self.client.get_txn(ids[name])
+            # One that its client has left alone ends with its timeout.
+            while info.state is lockstep.TxnState.ACTIVE and time.monotonic() < healed + self.args.settle:
+                time.sleep(0.1)
                 info = self.client.get_txn(ids[name])
-                self.history.write("final", t=name, state=info.state.value, branches={
-                    branch.cluster: [branch.outcome.value, branch.transactional_id]
-                    for branch in info.branches})
+            self.history.write("final", t=name, state=info.state.value,
+                               branches=branches_of(info.branches))
         heuristic = [txn for decision in self.server.in_doubt() or []
                      if decision["state"] == "TXN_STATE_HEURISTIC" for txn in decision["txn_ids"]]
         self.history.write("reported", txns=heuristic)
-
-    def _execute_again(self, name: str, intent: Event) -> None:
-        work = [lockstep.Work(cluster, [lockstep.Record(topic, value_of(name, index, intent["size"]),
-                                                        partition=partition)])
-                for cluster, topic, partition, index in intent["writes"]]
-        # The same work as the client's: records of one cluster together.
-        merged: dict[str, list[lockstep.Record]] = {}
-        for each in work:
-            merged.setdefault(each.cluster, []).extend(each.records)
-        clusters = list(merged) if intent["mode"] == "bank" else sorted(merged)
-        key = lockstep.ExecuteKey(name, intent["key_time"])
-        self.history.write("ask", t=name, op="execute")
-        asked = time.monotonic()
-        done = self.client.execute([lockstep.Work(c, merged[c]) for c in clusters], key=key, label=name)
-        self.history.write("begun", t=name, id=done.txn_id)
-        self.history.write("answer", t=name, op="execute", asked=asked,
-                           outcome=done.result.outcome.value,
-                           branches={b.cluster: [b.outcome.value, b.transactional_id]
-                                     for b in done.result.branches})
 
     def ask_groups(self) -> None:
         consumer = confluent_kafka.Consumer({
@@ -230,6 +233,10 @@ class Torture:
             self.history.write("group", c="a", group="copiers", topic="source", p=at.partition,
                                offset=max(at.offset, 0))
         consumer.close()
+
+
+def branches_of(branches: Iterable[lockstep.Branch]) -> dict[str, list[str]]:
+    return {branch.cluster: [branch.outcome.value, branch.transactional_id] for branch in branches}
 
 
 def limits_of(args: argparse.Namespace) -> Limits:

@@ -121,6 +121,11 @@ class Client:
         return [lockstep.Record(topic, value_of(name, index, size), partition=partition)
                 for at, topic, partition, index in writes if at == cluster]
 
+    def work(self, name: str, writes: list[tuple[str, str, int, int]], size: int) -> list[lockstep.Work]:
+        """Clusters in the order of their first records: the same again for the same key."""
+        return [lockstep.Work(cluster, self.records(name, cluster, writes, size))
+                for cluster in dict.fromkeys(write[0] for write in writes)]
+
     # ---- How it ends ----------------------------------------------------------------------------------
 
     def ask(self, name: str, op: str, call: Callable[[], Any]) -> lockstep.TxnResult | None:
@@ -190,7 +195,7 @@ class Managed(Client):
             return
         size = self.size()
         self.intent(name, "managed", writes)
-        txn = self.client.transaction(timeout=30.0, label=name)
+        txn = self.client.transaction(timeout=15.0, label=name)
         with ExitStack() as stack:
             stack.enter_context(txn)
             self.history.write("begun", t=name, id=txn.id)
@@ -223,8 +228,7 @@ class Managed(Client):
     def execute(self, name: str, writes: list[tuple[str, str, int, int]]) -> None:
         key, size = lockstep.ExecuteKey(name), self.random.randint(10, 200)
         self.intent(name, "execute", writes, key_time=key.made_at, size=size)
-        work = [lockstep.Work(cluster, self.records(name, cluster, writes, size))
-                for cluster in sorted({write[0] for write in writes})]
+        work = self.work(name, writes, size)
 
         def call() -> lockstep.Executed:
             return self.client.execute(work, key=key, label=name, txn_timeout=30.0)
@@ -243,9 +247,7 @@ class Bank(Client):
         key, size = lockstep.ExecuteKey(name), 10
         self.intent(name, "bank", writes, key_time=key.made_at, size=size,
                     money={"0": -amount, "1": amount})
-        work = [lockstep.Work(write[0], self.records(name, write[0], [write], size)) for write in writes]
-        if writes[0][0] == writes[1][0]:
-            work = [lockstep.Work(writes[0][0], self.records(name, writes[0][0], writes, size))]
+        work = self.work(name, writes, size)
         for _ in range(10):  # Aborted is not paid: under its key it is tried again.
             result = self.until_known(
                 name, "execute", lambda: self.client.execute(work, key=key, label=name))
