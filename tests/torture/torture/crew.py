@@ -68,7 +68,7 @@ class Crew:
             self._samples.append(self.done())
 
     def done(self) -> int:
-        """Transactions that had an outcome."""
+        """Transactions that committed."""
         total = 0
         for path in self._counters.iterdir():
             data = path.read_bytes()

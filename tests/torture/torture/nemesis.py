@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Callable
 
+from local_kafka.basics import Failure
 from local_kafka.cluster import Cluster
 
 from . import broker
@@ -23,6 +24,8 @@ _LOAD_WITHIN = 45.0  # seconds, after a fault
 _IN_RECOVERY = ("recovery.log_opened", "lane.before_init", "lane.after_init", "fence.before",
                 "fence.after")
 _RESOLVING = ("resolver.before_end_txn", "resolver.after_end_txn", "resolver.concluded")
+# A lane aborts only where one cluster refuses what others have prepared.
+_SELDOM = ("lane.before_abort", "lane.after_abort")
 
 
 @dataclass
@@ -38,7 +41,7 @@ class Acted:
 class Nemesis:
     def __init__(self, server: Server, crew: Crew, clusters: dict[str, Cluster],
                  proxies: dict[str, list[Proxy]], history: History, chance: random.Random,
-                 load: float) -> None:
+                 load: float, only: list[str]) -> None:
         self.server, self.crew, self.clusters, self.proxies = server, crew, clusters, proxies
         self.history, self.chance = history, chance
         self._least_load = load
@@ -51,6 +54,12 @@ class Nemesis:
             self.lose_answers: 2, self.hold_ends: 2, self.double_ends: 2,
             self.disk_full: 1, self.disk_bad: 1, self.disk_slow: 1, self.operator: 1,
         }
+        if only:
+            known = [*self.faults, self.pause_beyond_timeout]
+            if wrong := set(only) - {self.name(fault) for fault in known}:
+                raise Failure(f"no such fault: {', '.join(wrong)}; there are: "
+                              f"{', '.join(map(self.name, known))}")
+            self.faults = {fault: 1 for fault in known if self.name(fault) in only}
 
     @staticmethod
     def name(fault: Callable[[], Acted]) -> str:
@@ -59,7 +68,8 @@ class Nemesis:
     def run(self, seconds: float) -> None:
         """All of them in each round, in an order of its own."""
         end = time.monotonic() + seconds
-        pausing = seconds > 100  # There is time for the one long pause.
+        # There is time for the one long pause.
+        pausing = seconds > 100 and self.kill in self.faults
         while True:
             faults = [fault for fault, times in self.faults.items() for _ in range(times)]
             self.chance.shuffle(faults)
@@ -129,7 +139,7 @@ class Nemesis:
     def crash_at_failpoint(self) -> Acted:
         self.server.kill()
         points = [point for point in self.server.failpoints
-                  if point not in (*_IN_RECOVERY, *_RESOLVING)]
+                  if point not in (*_IN_RECOVERY, *_RESOLVING, *_SELDOM)]
         crash = self._crash(failpoint_under_load(self.chance.choice(points), self.chance), within=12)
         self.server.start()
         crash.kills += 1

@@ -110,7 +110,7 @@ class Torture:
         time.sleep(WARM)
         self.history.write("process", when="begin", **self.server.resources())
         nemesis = Nemesis(self.server, self.crew, self.clusters, self.proxies, self.history,
-                          random.Random(self.args.seed), self.args.load)
+                          random.Random(self.args.seed), self.args.load, self.args.fault)
         nemesis.run(self.args.seconds)
         nemesis.look_after_server()
         self.settle()
@@ -240,9 +240,8 @@ def branches_of(branches: Iterable[lockstep.Branch]) -> dict[str, list[str]]:
 
 
 def limits_of(args: argparse.Namespace) -> Limits:
-    long = args.seconds > 100
-    return Limits(load=args.load, settle=args.settle, kills=args.kills,
-                  faults=("kill", "kill broker", "hold ends", "reset") if long else ("kill",))
+    wanted = args.fault or (("kill", "kill broker", "hold ends", "reset") if args.seconds > 100 else ())
+    return Limits(load=args.load, settle=args.settle, kills=args.kills, faults=tuple(wanted))
 
 
 def report(verdict: Verdict) -> int:
@@ -285,6 +284,8 @@ def parse_arguments() -> argparse.Namespace:
                         help="invalid unless lockstepd was killed so often")
     parser.add_argument("--load", type=float, default=50, metavar="TPS",
                         help="invalid if a fault came at less (50 transactions a second)")
+    parser.add_argument("--fault", action="append", default=[], metavar="NAME",
+                        help="only these kinds, as they are printed")
     parser.add_argument("--settle", type=float, default=30, metavar="SECONDS",
                         help="until everything must be quiet after the last fault (30)")
     parser.add_argument("--keep", action="store_true", help="keep the folder of a run that passed, too")

@@ -117,6 +117,5 @@ class Server:
 
 def failpoint_under_load(name: str, chance: random.Random) -> str:
     """At some hit that comes once there is load again."""
-    seldom = name in ("coordinator.abort_chosen", "lane.before_abort", "lane.after_abort",
-                      "lane.after_offsets")
+    seldom = name in ("coordinator.abort_chosen", "lane.after_offsets")
     return f"{name}=crash#{chance.randint(1, 4) if seldom else chance.randint(20, 120)}"

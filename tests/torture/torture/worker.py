@@ -44,7 +44,7 @@ def value_of(name: str, index: int, size: int) -> bytes:
 
 
 class Counter:
-    """How many transactions had an outcome: read by another process, whatever becomes of this one."""
+    """How many transactions committed: read by another process, whatever becomes of this one."""
 
     def __init__(self, path: Path) -> None:
         path.write_bytes(bytes(8))
@@ -96,6 +96,9 @@ class Client:
                 self.one(f"{self.name}.{self._count}")
             except (lockstep.LockstepError, confluent_kafka.KafkaException):
                 pass  # It is in the history; what was begun was left, and aborts.
+            except Exception as defect:  # pylint: disable=broad-except
+                self.history.write("died", who=self.name, status=repr(defect))
+                raise
 
     def one(self, name: str) -> None:
         raise NotImplementedError
@@ -154,7 +157,7 @@ class Client:
                            reason=result.abort.reason if result.abort else "",
                            branches={b.cluster: [b.outcome.value, b.transactional_id]
                                      for b in result.branches})
-        if op != "get":
+        if result.outcome is lockstep.Outcome.COMMITTED:
             self.process.counter.add()
         return result
 
