@@ -155,12 +155,13 @@ class Nemesis:
         return crash
 
     def crash_while_resolving(self) -> Acted:
-        """A crash that leaves something in doubt, and one more while that is resolved."""
+        """A crash that leaves something in doubt, and one more while that is resolved; then all else
+        of a start may be faster than resolution."""
         self.server.kill()
         first = self._crash(f"coordinator.decision_durable=crash#{self.chance.randint(1, 40)}",
                             within=12)
         crash = self._crash(f"{self.chance.choice(_RESOLVING)}=crash", within=8)
-        self.server.start()
+        self.server.start(*self.chance.choice([[], ["resolver.before_end_txn=delay:200"]]))
         return Acted(first.acted and crash.acted, crash.detail, kills=3)
 
     def _pause(self, seconds: float) -> str:

@@ -43,13 +43,17 @@ PROPERTIES = {"broker.session.timeout.ms": "1500", "group.min.session.timeout.ms
 WARM = 4.0  # seconds of load before the first fault
 
 
-def start_clusters(folder: Path, kafka: str, nodes: dict[str, int], at_the_end: ExitStack,
-                   ) -> dict[str, Cluster]:
+def start_clusters(folder: Path, kafka: str, nodes: dict[str, int], expiry: float,
+                   at_the_end: ExitStack) -> dict[str, Cluster]:
     release = Release(kafka)
     prepare(release)
     clusters = {}
     for name, count in nodes.items():
         properties = dict(PROPERTIES)
+        if expiry:
+            properties.update({
+                "transactional.id.expiration.ms": str(int(1000 * expiry)),
+                "transaction.remove.expired.transaction.cleanup.interval.ms": "500"})
         if count > 1:
             for topic in ("offsets.topic", "transaction.state.log"):
                 properties[f"{topic}.replication.factor"] = str(count)
@@ -82,7 +86,7 @@ class Torture:
         self.args, self.folder = args, folder
         self.history = History(folder / "history", "run")
         self.clusters = start_clusters(folder / "clusters", args.kafka,
-                                       {"a": 1, "b": 3 if args.larger else 1}, at_the_end)
+                                       {"a": 1, "b": 3 if args.larger else 1}, args.expiry, at_the_end)
         loop = Loop()
         self.proxies = {name: [Proxy(loop, node.gate_port, node.gated_port) for node in cluster.nodes]
                         for name, cluster in self.clusters.items()}
@@ -98,7 +102,7 @@ class Torture:
             "server": self.server.address, "history": str(folder / "history"),
             "counters": str(folder / "counters"), "topics": TOPICS, "partitions": PARTITIONS,
             "transaction_timeout_ms": int(TRANSACTION_TIMEOUT * 1000), "feed_every": 0.02,
-            "managed_clients": 6, "own_clients": 4, "bank_clients": 4,
+            "managed_clients": 10, "own_clients": 4, "bank_clients": 6,
             "clusters": {name: {"direct": cluster.bootstrap, "gate": gates[name]}
                          for name, cluster in self.clusters.items()},
         }, self.history, args.seed)
@@ -280,6 +284,8 @@ def parse_arguments() -> argparse.Namespace:
                         help="of the order and kind of faults and of what clients do")
     parser.add_argument("--kafka", default="3.9.1", metavar="V", help="Kafka's version (3.9.1)")
     parser.add_argument("--larger", action="store_true", help="cluster b has three nodes")
+    parser.add_argument("--expiry", type=float, default=0, metavar="SECONDS",
+                        help="brokers forget a transactional.id that was idle so long (never)")
     parser.add_argument("--kills", type=int, default=0, metavar="N",
                         help="invalid unless lockstepd was killed so often")
     parser.add_argument("--load", type=float, default=50, metavar="TPS",
@@ -305,9 +311,8 @@ def main() -> int:
         saved = json.loads((args.check / "arguments.json").read_text(encoding="utf-8"))
         return report(check(events(args.check / "history"), limits_of(argparse.Namespace(**saved))))
     folder = Path(tempfile.mkdtemp(prefix="lockstep-torture.", dir=os.environ.get("TMPDIR", "/var/tmp")))
-    what = f"--seconds {args.seconds:g} --seed {args.seed} --kafka {args.kafka}"
-    print(f"  torture {what}{' --larger' if args.larger else ''}, commit {commit()}, in {folder}",
-          flush=True)
+    print(f"  torture {' '.join(sys.argv[1:])}: seed {args.seed}, Kafka {args.kafka}, commit {commit()}, "
+          f"in {folder}", flush=True)
     saved = {key: value for key, value in vars(args).items() if key != "check"}
     (folder / "arguments.json").write_text(json.dumps({**saved, "commit": commit()}), encoding="utf-8")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
