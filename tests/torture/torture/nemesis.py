@@ -48,7 +48,8 @@ class Nemesis:
         # How often each comes in a round.
         self.faults: dict[Callable[[], Acted], int] = {
             self.kill: 4, self.kill_in_recovery: 2, self.crash_at_failpoint: 3,
-            self.crash_in_recovery: 2, self.crash_while_resolving: 2, self.pause: 1,
+            self.crash_in_recovery: 2, self.crash_while_resolving: 2,
+            self.recover_without_ends: 2, self.pause: 1,
             self.kill_clients: 2, self.kill_broker: 1, self.kill_both_brokers: 1,
             self.blackhole: 1, self.reset: 1, self.delay: 1, self.half_open: 1,
             self.lose_answers: 2, self.hold_ends: 2, self.double_ends: 2,
@@ -163,6 +164,32 @@ class Nemesis:
         crash = self._crash(f"{self.chance.choice(_RESOLVING)}=crash", within=8)
         self.server.start(*self.chance.choice([[], ["resolver.before_end_txn=delay:200"]]))
         return Acted(first.acted and crash.acted, crash.detail, kills=3)
+
+    def recover_without_ends(self) -> Acted:
+        """A crash that leaves something in doubt, and a start in which no EndTxn comes through at
+        first: whatever else a start does must leave what is decided alone."""
+        self.server.kill()
+        crash = self._crash(f"coordinator.decision_durable=crash#{self.chance.randint(1, 40)}",
+                            within=12)
+        for proxy in self._all_proxies():
+            proxy.hold_ends(1 << 20)
+        held = self._all_held()
+        self.server.start()
+        slept = self._sleep(0.5, 2.5)
+        for proxy in self._all_proxies():
+            proxy.heal()
+        held = self._all_held() - held
+        await_condition("late requests to be delivered", 30,
+                        lambda: not any(proxy.held() for proxy in self._all_proxies()))
+        for proxy in self._all_proxies():
+            proxy.late.clear()
+        return Acted(crash.acted and held > 0, f"{held} held in {slept:.1f} s", kills=2)
+
+    def _all_proxies(self) -> list[Proxy]:
+        return [proxy for proxies in self.proxies.values() for proxy in proxies]
+
+    def _all_held(self) -> int:
+        return sum(proxy.acted["held"] for proxy in self._all_proxies())
 
     def _pause(self, seconds: float) -> str:
         assert self.server.process is not None
