@@ -66,6 +66,8 @@ class Node:
     log: str
     pid: int | None = None
     start_time: int | None = None
+    gate_port: int | None = None  # advertised by its second listener; whoever is tested listens there
+    gated_port: int | None = None  # where that listener is
 
     def roles(self) -> str:
         return "broker,controller" if self.controller_port else "broker"
@@ -115,6 +117,7 @@ class Options:
     heap: str = "384m"
     jit: str = "c1"
     coordinators_on: int | None = None
+    gate: bool = False
 
 
 class Cluster:
@@ -163,10 +166,14 @@ class Cluster:
 
     @staticmethod
     def _create(root: Path, release: Release, options: Options) -> Cluster:
-        controller_port, *ports = reserve_ports(options.nodes + 1, root)
+        kinds = 3 if options.gate else 1
+        controller_port, *ports = reserve_ports(kinds * options.nodes + 1, root)
         nodes = [Node(number, port, controller_port if number == 1 else None,
                       str(root / f"node-{number}.properties"), str(root / f"node-{number}.log"))
-                 for number, port in enumerate(ports, 1)]
+                 for number, port in enumerate(ports[:options.nodes], 1)]
+        if options.gate:
+            for node, gate, gated in zip(nodes, ports[options.nodes:], ports[2 * options.nodes:]):
+                node.gate_port, node.gated_port = gate, gated
         cluster = Cluster(root, release, random_kafka_uuid(), options, nodes)
         for node in nodes:
             cluster._configure(node, controller_port)
@@ -213,17 +220,21 @@ class Cluster:
         return self.root / f"node-{node.id}-data"
 
     def _configure(self, node: Node, controller_port: int) -> None:
-        listeners = f"PLAINTEXT://{HOST}:{node.port}"
+        listeners = advertised = f"PLAINTEXT://{HOST}:{node.port}"
+        if node.gated_port:
+            listeners += f",GATED://{HOST}:{node.gated_port}"
+            advertised += f",GATED://{HOST}:{node.gate_port}"
         if node.controller_port:
             listeners += f",CONTROLLER://{HOST}:{node.controller_port}"
         config = {
             "process.roles": node.roles(),
             "node.id": str(node.id),
             "listeners": listeners,
-            "advertised.listeners": f"PLAINTEXT://{HOST}:{node.port}",
+            "advertised.listeners": advertised,
             "inter.broker.listener.name": "PLAINTEXT",
             "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "listener.security.protocol.map":
+                "PLAINTEXT:PLAINTEXT,GATED:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "controller.quorum.voters": f"1@{HOST}:{controller_port}",
             "log.dirs": str(self._data(node)),
             **_NODE_DEFAULTS,

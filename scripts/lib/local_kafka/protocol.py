@@ -24,7 +24,7 @@ _METADATA, _FIND_COORDINATOR, _DESCRIBE_GROUPS, _CREATE_TOPICS = 3, 10, 15, 19
 _DESCRIBE_TRANSACTIONS = 65
 
 
-def _text(value: str) -> bytes:
+def text(value: str) -> bytes:
     return struct.pack(">h", len(value.encode())) + value.encode()
 
 
@@ -32,7 +32,7 @@ def _array(items: Sequence[bytes]) -> bytes:
     return struct.pack(">i", len(items)) + b"".join(items)
 
 
-class _Reader:
+class Reader:
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0
 
@@ -50,9 +50,9 @@ class _Reader:
         return [item() for _ in range(self.number())]
 
 
-def _ask(port: int, api: int, version: int, body: bytes, flexible: bool = False) -> _Reader:
+def ask(port: int, api: int, version: int, body: bytes, flexible: bool = False) -> Reader:
     """One request on a connection of its own; the answer's body. OSError: nobody answers."""
-    header = struct.pack(">hhi", api, version, 1) + _text("lockstep-clusters")
+    header = struct.pack(">hhi", api, version, 1) + text("lockstep-clusters")
     request = header + (b"\0" if flexible else b"") + body
     with socket.create_connection((HOST, port), timeout=5) as connection:
         connection.sendall(struct.pack(">i", len(request)) + request)
@@ -60,7 +60,7 @@ def _ask(port: int, api: int, version: int, body: bytes, flexible: bool = False)
             size = stream.read(4)
             if len(size) < 4:
                 raise EOFError("connection closed")
-            reader = _Reader(stream.read(struct.unpack(">i", size)[0]))
+            reader = Reader(stream.read(struct.unpack(">i", size)[0]))
     reader.number()  # correlation id
     if flexible:
         reader.number("b")
@@ -82,7 +82,7 @@ class Metadata:
 
 def fetch_metadata(port: int) -> Metadata:
     """What this broker knows of its cluster: live brokers and all topics."""
-    reader = _ask(port, _METADATA, 4, struct.pack(">ib", -1, 0))
+    reader = ask(port, _METADATA, 4, struct.pack(">ib", -1, 0))
 
     def broker() -> int:
         node, _, _, _ = reader.number(), reader.text(), reader.number(), reader.text()
@@ -106,7 +106,7 @@ def fetch_metadata(port: int) -> Metadata:
 def coordinator_exists(port: int, topic: str) -> bool:
     """As a side effect the broker creates the coordinator's topic if need be."""
     key_type = struct.pack(">b", COORDINATOR_TOPICS[topic])
-    reader = _ask(port, _FIND_COORDINATOR, 1, _text("any") + key_type)
+    reader = ask(port, _FIND_COORDINATOR, 1, text("any") + key_type)
     reader.number()  # throttle time
     return reader.number("h") == _NONE
 
@@ -116,10 +116,10 @@ def coordinator_loaded(port: int, topic: str, partition: int, partitions: int) -
     key = _coordinator_key(partition, partitions)
     if topic == "__transaction_state":
         compact_array = struct.pack(">BB", 2, len(key) + 1) + key.encode() + b"\0"
-        reader = _ask(port, _DESCRIBE_TRANSACTIONS, 0, compact_array, flexible=True)
+        reader = ask(port, _DESCRIBE_TRANSACTIONS, 0, compact_array, flexible=True)
         reader.number(), reader.number("B")  # throttle time, length
     else:
-        reader = _ask(port, _DESCRIBE_GROUPS, 0, _array([_text(key)]))
+        reader = ask(port, _DESCRIBE_GROUPS, 0, _array([text(key)]))
         reader.number()  # length
     return reader.number("h") not in (_LOAD_IN_PROGRESS, _NOT_AVAILABLE, _NOT_COORDINATOR)
 
@@ -158,14 +158,14 @@ class Topic:
         assignments = [node(index) + _array([node(self.nodes[index % len(self.nodes)])])
                        for index in range(self.partitions)] if self.nodes else []
         counts = struct.pack(">ih", -1 if self.nodes else self.partitions, -1)
-        configs = [_text(key) + _text(value) for key, value in self.configs.items()]
-        return _text(self.name) + counts + _array(assignments) + _array(configs)
+        configs = [text(key) + text(value) for key, value in self.configs.items()]
+        return text(self.name) + counts + _array(assignments) + _array(configs)
 
 
 def create_topics(port: int, topics: Sequence[Topic]) -> None:
     """Returns when the controller has created what was missing; brokers may not know it yet."""
     body = _array([topic.encode() for topic in topics]) + struct.pack(">ib", 30000, 0)
-    reader = _ask(port, _CREATE_TOPICS, 4, body)
+    reader = ask(port, _CREATE_TOPICS, 4, body)
     reader.number()  # throttle time
     for name, code, message in reader.array(
             lambda: (reader.text(), reader.number("h"), reader.text())):
