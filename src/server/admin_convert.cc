@@ -61,10 +61,19 @@ constexpr std::array<std::pair<v1::LogLevel, std::string_view>, 5> kLevels = {
      {v1::LOG_LEVEL_WARN, "warning"},
      {v1::LOG_LEVEL_ERROR, "error"}}};
 
+constexpr std::int64_t kYear9999Seconds = 253'402'300'799;  // Protobuf's last second.
+
+bool IsTime(const google::protobuf::Timestamp& time) {
+  return time.seconds() >= 0 && time.seconds() <= kYear9999Seconds && time.nanos() >= 0 &&
+         time.nanos() < 1'000'000'000;
+}
+
 Status CheckOrphan(const v1::Orphan& orphan) {
   if (orphan.cluster().empty()) return Invalid("orphan.cluster", "is required");
   if (orphan.transactional_id().empty()) return Invalid("orphan.transactional_id", "is required");
   if (!orphan.has_start_time()) return Invalid("orphan.start_time", "is required");
+  if (!IsTime(orphan.start_time()))
+    return Invalid("orphan.start_time", "must be a time since 1970");
   if (orphan.producer_epoch() < 0 ||
       orphan.producer_epoch() > std::numeric_limits<std::int16_t>::max()) {
     return Invalid("orphan.producer_epoch", "is not one");

@@ -1,5 +1,6 @@
 #include "server/config.h"
 
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
@@ -342,14 +343,49 @@ Config TakeUp(const Config& running, const Config& fresh) {
   return taken;
 }
 
+namespace {
+
+/// Where the documents of a file begin. YAML::LoadAll would load them, but never ends, and takes
+/// all memory, where one begins with a comma: it finds an empty one before it, again and again.
+class DocumentMarks : public YAML::EventHandler {
+ public:
+  const std::vector<YAML::Mark>& starts() const { return starts_; }
+
+  void OnDocumentStart(const YAML::Mark& mark) override { starts_.push_back(mark); }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+
+ private:
+  std::vector<YAML::Mark> starts_;
+};
+
+}  // namespace
+
 ConfigResult ParseConfig(const std::string& yaml) {
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(yaml);
-    if (documents.empty()) return OneMistake(0, "the file is empty");
-    if (documents.size() > 1) {
-      return OneMistake(LineOf(documents[1]), "a second YAML document; expected one");
+    DocumentMarks documents;
+    std::istringstream text(yaml);
+    YAML::Parser parser(text);
+    while (documents.starts().size() < 2 && parser.HandleNextDocument(documents)) {
     }
-    return Reader().Read(documents[0]);
+    const std::vector<YAML::Mark>& starts = documents.starts();
+    if (starts.empty()) return OneMistake(0, "the file is empty");
+    if (starts.size() > 1) {
+      const bool nothing_between = starts[0].pos == starts[1].pos;
+      return OneMistake(starts[1].line + 1, nothing_between
+                                                ? "not YAML: nothing may begin like this"
+                                                : "a second YAML document; expected one");
+    }
+    return Reader().Read(YAML::Load(yaml));
   } catch (const YAML::Exception& problem) {
     return OneMistake(problem.mark.line + 1, "not YAML: " + problem.msg);
   }

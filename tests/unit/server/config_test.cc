@@ -239,8 +239,14 @@ TEST(Config, WhatIsNotYamlOrNotOneMapIsRefused) {
   ExpectMistake("data_dir: /d\nclusters: [\n", 3, "", "not YAML");
   ExpectMistake("", 0, "", "empty");
   ExpectMistake("- a\n", 1, "", "map");
-  ExpectMistake("a: 1\n---\nb: 2\n", 3, "", "second YAML document");
+  ExpectMistake("a: 1\n---\nb: 2\n", 2, "", "second YAML document");
   ExpectMistake(With("? [a]\n: 1\n"), 8, "", "plain text");
+}
+
+/// yaml-cpp's LoadAll never ends on these.
+TEST(Config, AFileThatBeginsWithACommaIsRefused) {
+  ExpectMistake(",", 1, "", "not YAML");
+  ExpectMistake("\n, a: b\n", 2, "", "not YAML");
 }
 
 TEST(Config, AFileThatCannotBeReadSaysWhy) {

@@ -1,5 +1,7 @@
 #include "server/convert.h"
 
+#include "server/admin_convert.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -417,6 +419,21 @@ TEST(Answers, EnumsAreMirrored) {
   }
   EXPECT_EQ(states.size(), static_cast<std::size_t>(v1::TxnState_ARRAYSIZE) - 1);
   EXPECT_FALSE(states.contains(v1::TXN_STATE_UNSPECIFIED));
+}
+
+TEST(ParseEndOrphan, ItsStartIsATime) {
+  v1::EndOrphanRequest request;
+  request.mutable_orphan()->set_cluster("a");
+  request.mutable_orphan()->set_transactional_id("lockstep-x");
+  request.set_direction(v1::END_DIRECTION_ABORT);
+  request.set_who("me");
+  request.set_why("why");
+  request.mutable_orphan()->mutable_start_time()->set_seconds(1'700'000'000);
+  ASSERT_TRUE(ParseEndOrphan(request).ok());
+  for (const std::int64_t seconds : {std::int64_t{-1}, std::int64_t{1} << 62}) {
+    request.mutable_orphan()->mutable_start_time()->set_seconds(seconds);
+    ExpectInvalid(ParseEndOrphan(request), "orphan.start_time:");
+  }
 }
 
 }  // namespace
