@@ -75,7 +75,7 @@ class Batcher {
     BatchId batch;
     std::size_t members = 0;
     std::size_t expected = 0;  // Who will be in the line once they have come back, once it ended.
-    int writing = 0;  // Clusters on which it is to write still.
+    int writing = 0;           // Clusters on which it is to write still.
     bool ended = false;
     MonoTime began{};
     MonoTime since{};  // It left its last cluster, or ended.

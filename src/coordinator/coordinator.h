@@ -288,7 +288,7 @@ class Coordinator : private BatchRunner::Listener {
   std::map<BatchId, std::shared_ptr<BatchRunner>> runners_;
   Batcher batcher_;
   std::optional<std::pair<MonoTime, Executor::TimerId>> forming_;  ///< When FormBatches is called.
-  std::list<std::unique_ptr<EnlistedParticipant>> aborting_;   // Of earlier starts.
+  std::list<std::unique_ptr<EnlistedParticipant>> aborting_;       // Of earlier starts.
   std::unordered_map<std::string, GlobalTxnId> running_keys_;  // Of the open ones that have one.
   Outcomes recent_;
   struct Watcher {

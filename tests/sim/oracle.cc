@@ -179,6 +179,7 @@ void Oracle::CheckHeuristicView(const GlobalTxnId& id, const Txn& txn, const Txn
 
 void Oracle::OnDecisionWritten(const txn::Decision& decision) {
   ++decisions_;
+  decided_ += decision.members.size();
   if (decision.members.size() > 1) shared_ += decision.members.size();
   for (const auto& participant : decision.participants) {
     CheckOpen(participant.prepared);
@@ -287,9 +288,8 @@ void Oracle::OnInitProducerId(const SimBroker& broker, const std::string& transa
 
 void Oracle::OnBrokerStep(SimBroker& broker) {
   for (const auto& ended : broker.kafka().TakeEnded()) OnEnded(broker, ended);
-  for (const txn::TopicPartition& partition : broker.kafka().Partitions()) {
-    const fake_kafka::PartitionLog& log = *broker.kafka().Partition(partition);
-    std::int64_t& at = read_up_to_[{broker.name(), partition}];
+  for (const auto& [partition, log] : broker.kafka().partitions()) {
+    std::int64_t& at = read_up_to_[&log];
     if (at >= log.last_stable_offset()) continue;
     const auto values = log.ReadCommitted(at);
     at = log.last_stable_offset();
@@ -428,12 +428,14 @@ Oracle::Counts& Oracle::Counts::operator+=(const Counts& more) {
   answered_by_earlier_run += more.answered_by_earlier_run;
   enlisted_committed += more.enlisted_committed;
   enlisted_aborted += more.enlisted_aborted;
+  decided += more.decided;
   shared += more.shared;
   return *this;
 }
 
 Oracle::Counts Oracle::counts() const {
   Counts counts;
+  counts.decided = decided_;
   counts.shared = shared_;
   for (const auto& [name, key] : keys_) {
     ++counts.keys;

@@ -6,6 +6,7 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -89,7 +90,8 @@ class Oracle {
     std::uint64_t answered_by_earlier_run = 0;  ///< Calls.
     std::uint64_t enlisted_committed = 0;       ///< With a producer of the application's own.
     std::uint64_t enlisted_aborted = 0;
-    std::uint64_t shared = 0;  ///< Decided together with others.
+    std::uint64_t decided = 0;  ///< Transactions of which a decision was written.
+    std::uint64_t shared = 0;   ///< Of these: together with others.
     Counts& operator+=(const Counts& more);
   };
   Counts counts() const;
@@ -160,6 +162,7 @@ class Oracle {
   const SimOptions& options_;
   std::map<ClusterName, SimBroker*> brokers_;
   std::uint64_t decisions_ = 0;
+  std::uint64_t decided_ = 0;
   std::uint64_t shared_ = 0;
   std::map<GlobalTxnId, Txn> txns_;
   std::map<std::string, Key> keys_;
@@ -168,7 +171,7 @@ class Oracle {
   std::uint64_t answered_by_earlier_run_ = 0;
   std::map<Participant, int> pending_;  // Decided durably and not durably complete.
   std::map<Participant, int> in_flight_;
-  std::map<std::pair<ClusterName, txn::TopicPartition>, std::int64_t> read_up_to_;
+  std::unordered_map<const fake_kafka::PartitionLog*, std::int64_t> read_up_to_;
   std::string violation_;
 };
 

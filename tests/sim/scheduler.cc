@@ -14,13 +14,15 @@ constexpr std::size_t kCompetitors = 8;
 }  // namespace
 
 void Scheduler::After(Duration delay, std::function<void()> event) {
-  events_.emplace(now_ + std::max(delay, Duration::zero()), std::move(event));
+  Add(delay, {false, {}, std::move(event)});
 }
 
 void Scheduler::After(Duration delay, Life life, std::function<void()> event) {
-  After(delay, [life = std::move(life), event = std::move(event)] {
-    if (life.lock() != nullptr) event();
-  });
+  Add(delay, {true, std::move(life), std::move(event)});
+}
+
+void Scheduler::Add(Duration delay, Event event) {
+  events_.emplace(now_ + std::max(delay, Duration::zero()), std::move(event));
 }
 
 bool Scheduler::Step() {
@@ -40,7 +42,8 @@ bool Scheduler::Step() {
     return true;
   }
   auto node = events_.extract(std::next(events_.begin(), static_cast<std::ptrdiff_t>(pick)));
-  node.mapped()();
+  const Event& event = node.mapped();
+  if (!event.mortal || !event.life.expired()) event.run();
   return true;
 }
 

@@ -39,7 +39,13 @@ class Scheduler {
  private:
   Random& random_;
   Duration now_{};
-  std::multimap<Duration, std::function<void()>> events_;
+  struct Event {
+    bool mortal = false;
+    Life life;  // If mortal.
+    std::function<void()> run;
+  };
+  void Add(Duration delay, Event event);
+  std::multimap<Duration, Event> events_;
   SimExecutor* executor_ = nullptr;
 };
 

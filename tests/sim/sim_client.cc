@@ -38,7 +38,7 @@ void SimClient::NextTxn() {
   // Worlds without keys draw nothing for them: they stay the worlds that they were.
   const double share = must_commit_ ? 0 : world_.options().keyed;
   const bool keyed = share > 0 && world_.random().Chance(share);
-  After(world_.random().Between(Duration{}, Duration(milliseconds(200))),
+  After(world_.random().Between(Duration{}, world_.options().longest_pause),
         [this, keyed] { keyed ? NewKey() : Begin(); });
 }
 

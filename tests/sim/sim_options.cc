@@ -6,6 +6,7 @@
 
 namespace lockstep::sim {
 
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 const std::vector<DefectInfo>& AllDefects() {
@@ -17,7 +18,43 @@ const std::vector<DefectInfo>& AllDefects() {
   return all;
 }
 
-SimOptions OptionsFor(std::uint64_t seed, Defect defect) {
+const std::vector<ProfileInfo>& AllProfiles() {
+  static const std::vector<ProfileInfo> all = {
+#define LOCKSTEP_X(constant, name, what) {Profile::constant, name, what},
+      LOCKSTEP_SIM_PROFILES(LOCKSTEP_X)
+#undef LOCKSTEP_X
+  };
+  return all;
+}
+
+namespace {
+
+/// Draws after all else, so that the long runs stay what they were.
+void Apply(Profile profile, Random& random, SimOptions& o) {
+  switch (profile) {
+    case Profile::kLong:
+      return;
+    case Profile::kShort:
+      o.crowd = false;
+      o.clients = random.Between(1, 4);
+      o.txns = random.Between(1, 2);
+      o.crash *= 3;
+      o.outage *= 2;
+      return;
+    case Profile::kCrowd:
+      o.crowd = true;
+      o.lanes = 1;
+      o.clients = random.Between(12, 24);
+      o.txns = random.Between(1, 2);
+      o.crash /= 3;
+      o.longest_pause = milliseconds(1);
+      return;
+  }
+}
+
+}  // namespace
+
+SimOptions OptionsFor(std::uint64_t seed, Defect defect, Profile profile) {
   Random random(seed * 2 + 1);
   SimOptions o;
   o.seed = seed;
@@ -26,6 +63,7 @@ SimOptions OptionsFor(std::uint64_t seed, Defect defect) {
   o.lanes = random.Between(1, 3);
   o.clients = random.Between(1, 4);
   o.txns = random.Between(2, 8);
+  o.longest_pause = milliseconds(200);
   // Each kind of trouble is absent in some runs, so that each can be met alone.
   const auto sometimes = [&](double often, double most) {
     return random.Chance(often) ? most * static_cast<double>(random.Between(1, 10)) / 10 : 0.0;
@@ -67,6 +105,7 @@ SimOptions OptionsFor(std::uint64_t seed, Defect defect) {
   o.transaction_version = o.kafka_3 || random.Chance(0.2) ? 1 : 2;
   o.crowd = random.Chance(0.4);
   if (o.crowd) o.clients = random.Between(8, 16);
+  Apply(profile, random, o);
   return o;
 }
 

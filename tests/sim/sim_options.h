@@ -64,6 +64,25 @@ struct DefectInfo {
 };
 const std::vector<DefectInfo>& AllDefects();
 
+/// How much happens in one run. X(constant, "name", what)
+#define LOCKSTEP_SIM_PROFILES(X)                                                   \
+  X(kLong, "long", "several clients, several transactions each")                   \
+  X(kShort, "short", "one or two transactions each, and trouble all the likelier") \
+  X(kCrowd, "crowd", "many clients at once, so that their transactions share batches")
+
+enum class Profile : std::uint8_t {
+#define LOCKSTEP_X(constant, name, what) constant,
+  LOCKSTEP_SIM_PROFILES(LOCKSTEP_X)
+#undef LOCKSTEP_X
+};
+
+struct ProfileInfo {
+  Profile profile;
+  std::string_view name;
+  std::string_view what;
+};
+const std::vector<ProfileInfo>& AllProfiles();
+
 /// How bad the days of one run are. Made from the seed.
 struct SimOptions {
   std::uint64_t seed = 1;
@@ -95,6 +114,7 @@ struct SimOptions {
   bool kafka_3 = false;        ///< As brokers before 4.0 have it.
   bool wall_clock_steps = false;
   bool forgets = false;      ///< The log forgets what is complete when it is opened.
+  Duration longest_pause{};  ///< Of a client between two transactions.
   Duration txn_timeout{};    ///< Kafka's transaction.timeout.ms for the lanes.
   Duration id_expiration{};  ///< Kafka's transactional.id.expiration.ms.
   Duration prepare_timeout{};
@@ -103,6 +123,6 @@ struct SimOptions {
   Duration longest_without_leader{};
 };
 
-SimOptions OptionsFor(std::uint64_t seed, Defect defect);
+SimOptions OptionsFor(std::uint64_t seed, Defect defect, Profile profile = Profile::kLong);
 
 }  // namespace lockstep::sim

@@ -65,5 +65,26 @@ TEST(Simulation, MeetsWhatItIsFor) {
   EXPECT_GT(counts.shared, 30u);
 }
 
+TEST(Simulation, ACrowdSharesBatches) {
+  Oracle::Counts counts;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    const Outcome outcome = RunSeed(seed, Defect::kNone, Profile::kCrowd);
+    ASSERT_EQ(outcome.violation, "") << "seed " << seed;
+    counts += outcome.counts;
+  }
+  EXPECT_GT(counts.decided, 200u);
+  EXPECT_GE(10 * counts.shared, counts.decided);
+}
+
+TEST(Simulation, RecoveriesAreCrashed) {
+  std::uint64_t crashes_in_recovery = 0;
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    const Outcome outcome = RunSeed(seed, Defect::kNone, Profile::kShort);
+    ASSERT_EQ(outcome.violation, "") << "seed " << seed;
+    crashes_in_recovery += outcome.crashes_in_recovery;
+  }
+  EXPECT_GT(crashes_in_recovery, 5u);
+}
+
 }  // namespace
 }  // namespace lockstep::sim

@@ -7,6 +7,7 @@
 namespace lockstep::sim {
 
 /// Runs one seed. With a violation it runs again, with a trace.
-Outcome RunSeed(std::uint64_t seed, Defect defect, Trace::Mode trace = Trace::Mode::kOff);
+Outcome RunSeed(std::uint64_t seed, Defect defect, Profile profile = Profile::kLong,
+                Trace::Mode trace = Trace::Mode::kOff);
 
 }  // namespace lockstep::sim

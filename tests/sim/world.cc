@@ -73,9 +73,12 @@ coordinator::Coordinator* World::coordinator() {
   return process_ == nullptr ? nullptr : &process_->coordinator;
 }
 
+/// Up to two hours, also back.
+void World::StepWallClock() { clock_.StepWall(random_.Between(-7'200'000, 7'200'000)); }
+
 void World::StartProcess() {
   if (process_ != nullptr) return;
-  if (options_.wall_clock_steps) clock_.StepWall(random_.Between(-7'200'000, 7'200'000));
+  if (options_.wall_clock_steps) StepWallClock();
   process_ = std::make_unique<Process>(disk_, options_, scheduler_, random_, clock_, trace_,
                                        oracle_, brokers_, [this] { must_exit_ = true; });
   trace_([&] {
@@ -88,11 +91,15 @@ void World::StartProcess() {
   const Status status = process_->coordinator.Start();
   if (!status.ok()) throw Violation("recovery refused: " + status.error().message);
   nervous_steps_ = kNervousSteps;
+  started_at_ = steps_;
 }
 
 void World::Crash() {
   trace_([] { return std::string("lockstepd: kill -9"); });
   ++crashes_;
+  if (steps_ - started_at_ <= kNervousSteps && !process_->log.recovered().incomplete.empty()) {
+    ++crashes_in_recovery_;
+  }
   EndProcess();
   disk_.Crash(random_);
 }
@@ -123,6 +130,7 @@ void World::Step() {
   if (process_ != nullptr && must_exit_) return Crash();
   if (calm_) return;
   for (const auto& [name, broker] : brokers_) broker->MaybeTrouble();
+  if (options_.wall_clock_steps && random_.Chance(0.0005)) StepWallClock();
   // What goes wrong around a decision matters most.
   if (std::exchange(decisions_seen_, oracle_.decisions()) != oracle_.decisions()) {
     nervous_steps_ = kNervousSteps;
@@ -266,6 +274,7 @@ Outcome World::Run() {
   outcome.trace = trace_.lines();
   outcome.steps = steps_;
   outcome.crashes = crashes_;
+  outcome.crashes_in_recovery = crashes_in_recovery_;
   outcome.virtual_time = scheduler_.now();
   outcome.counts = oracle_.counts();
   return outcome;

@@ -41,6 +41,7 @@ struct Outcome {
   std::deque<std::string> trace;
   std::uint64_t steps = 0;
   std::uint64_t crashes = 0;
+  std::uint64_t crashes_in_recovery = 0;  ///< Of these: soon after a start with work to complete.
   Duration virtual_time{};
   Oracle::Counts counts;
 };
@@ -72,6 +73,7 @@ class World {
 
  private:
   void StartProcess();
+  void StepWallClock();
   void Crash();
   void Stop();
   void EndProcess();
@@ -107,6 +109,8 @@ class World {
   std::uint64_t decisions_seen_ = 0;
   std::uint64_t steps_ = 0;
   std::uint64_t crashes_ = 0;
+  std::uint64_t crashes_in_recovery_ = 0;
+  std::uint64_t started_at_ = 0;  // In steps.
 };
 
 }  // namespace lockstep::sim

@@ -89,8 +89,8 @@ std::optional<std::string> Bytes(const void* data, std::size_t size) {
 
 }  // namespace
 
-std::vector<ReadRecord> ReadTopic(const std::string& bootstrap, const std::string& topic,
-                                  Open open, std::chrono::milliseconds limit) {
+std::vector<ReadRecord> ReadTopic(const std::string& bootstrap, const std::string& topic, Open open,
+                                  std::chrono::milliseconds limit) {
   const auto until = Clock::now() + limit;
   const ConsumerPtr consumer = MakeConsumer(bootstrap, "read_committed");
   const int partitions = PartitionCount(consumer.get(), topic, until);

@@ -15,8 +15,9 @@ struct ReadRecord {
   std::optional<std::string> value;
 };
 
-/// What to do about transactions that are open on the topic. They hold back what others have committed
-/// behind them: an abort that was answered at once and is written a moment later is enough.
+/// What to do about transactions that are open on the topic. They hold back what others have
+/// committed behind them: an abort that was answered at once and is written a moment later is
+/// enough.
 enum class Open {
   kAwaitTheirEnd,  // Then nothing is hidden: what is not there was not committed.
   kStopAtThem,     // What a consumer sees now.

@@ -157,6 +157,8 @@ class FakeKafka {
                                                      const txn::TopicPartition& partition) const;
 
   std::vector<txn::TopicPartition> Partitions() const;
+  /// The same without a copy; they are never moved.
+  const std::map<txn::TopicPartition, PartitionLog>& partitions() const { return partitions_; }
   /// Nullptr: no such partition.
   const PartitionLog* Partition(const txn::TopicPartition& partition) const;
   PartitionLog* Partition(const txn::TopicPartition& partition);
