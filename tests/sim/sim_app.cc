@@ -80,6 +80,7 @@ class SimApp::Instance : private SimCaller {
     if (!answer.ok()) return After(milliseconds(500), [this] { Register(); });
     registration_ = answer->id;
     protocol_ = answer->protocol;
+    app_.registered_ = this;
     // A producer that was not closed is what a restart of lockstepd must not leave in use.
     if (defect() == Defect::kProducerKept && producer_.id >= 0) return NextTxn();
     Initialise();
@@ -96,7 +97,10 @@ class SimApp::Instance : private SimCaller {
         },
         [this](std::optional<ProducerAnswer> answer) {
           if (!answer || answer->error != KafkaError::kNone) {
-            return After(kRetry, [this] { Initialise(); });
+            // Once another instance has registered, it could meet that one's decision: see
+            // enlisted.md, "What Kafka does not let us promise".
+            const bool last = app_.registered_ == this;
+            return After(kRetry, [this, last] { last ? Initialise() : Register(); });
           }
           producer_ = answer->producer;
           next_sequence_.clear();

@@ -49,6 +49,7 @@ class SimApp {
   int txns_left_;
   int tags_ = 0;
   std::vector<std::shared_ptr<Instance>> instances_;
+  const Instance* registered_ = nullptr;  // The last one that did.
 };
 
 }  // namespace lockstep::sim

@@ -305,10 +305,12 @@ void SimCluster::EndTxn(const txn::ParticipantName& name, txn::Direction directi
   const Producer producer{name.producer_id.get(), name.producer_epoch.get()};
   const bool commit = direction == txn::Direction::kCommit;
   const int version = name.protocol == txn::EndTxnProtocol::kTv2 ? 5 : 4;
+  // It is sent once (wire::Attempts::kOnce), so one that was answered does not come again. A lane
+  // stands even that; a client's TV1 producer, which goes on under the same epoch, could not.
+  const auto sender = IncarnationOf(id) > 0 ? SimBroker::Sender::kWire : SimBroker::Sender::kLane;
   broker_.Call<ProducerAnswer>(
-      SimBroker::Sender::kWire,
-      "EndTxn(" + id + ") v" + std::to_string(version) + (commit ? " commit" : " abort"), life_,
-      kRequestTimeout,
+      sender, "EndTxn(" + id + ") v" + std::to_string(version) + (commit ? " commit" : " abort"),
+      life_, kRequestTimeout,
       [id, producer, commit, version](FakeKafka& kafka) {
         return kafka.EndTxn(version, id, producer, commit);
       },
