@@ -82,11 +82,12 @@ std::optional<MonoTime> Batcher::NextTime() const {
   return next;
 }
 
-std::vector<Batcher::Turn> Batcher::Enter(BatchId batch, const Line& line, std::size_t members,
-                                          MonoTime now) {
+std::vector<Batcher::Turn> Batcher::Enter(BatchId batch, const Group& group, MonoTime now) {
+  const Line& line = group.line;
   Queue& queue = lines_[line];
   if (queue.latest) under_way_.erase(queue.latest->batch);
-  queue.latest = Latest{batch, members, 0, static_cast<int>(line.size()), false, now, now};
+  queue.latest =
+      Latest{batch, group.members.size(), 0, static_cast<int>(line.size()), false, now, now};
   under_way_.emplace(batch, line);
   std::vector<Turn> turns;
   for (const ClusterName& cluster : line) {

@@ -56,8 +56,8 @@ class Batcher {
   /// When Next may have one, although nothing else was called in between.
   std::optional<MonoTime> NextTime() const;
 
-  /// A batch of the line begins. Its turn to write on a cluster comes at once, or from Leave.
-  std::vector<Turn> Enter(BatchId batch, const Line& line, std::size_t members, MonoTime now);
+  /// A batch of the group begins. Its turn to write on a cluster comes at once, or from Leave.
+  std::vector<Turn> Enter(BatchId batch, const Group& group, MonoTime now);
   /// It is not known here any more once it has ended, or another one has begun beside it.
   bool under_way(BatchId batch) const { return under_way_.contains(batch); }
   /// The batch writes there no more. Unknown ones are ignored.

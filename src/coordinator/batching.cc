@@ -41,8 +41,7 @@ void Coordinator::FormBatches() {
     });
     if (group->members.empty()) continue;
     const auto runner = StartRunner(group->members, true);
-    for (const Batcher::Turn& turn :
-         batcher_.Enter(runner->batch().id, group->line, group->members.size(), clock_.Now())) {
+    for (const Batcher::Turn& turn : batcher_.Enter(runner->batch().id, *group, clock_.Now())) {
       PrepareInTurn(turn);
     }
   }

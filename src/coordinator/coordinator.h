@@ -214,7 +214,8 @@ class Coordinator : private BatchRunner::Listener {
   void FormBatches();
   void FormBatchesAt(std::optional<MonoTime> time);  ///< Or sooner.
   void PrepareInTurn(const Batcher::Turn& turn);
-  void LeaveTurns(const BatchRunner& runner);  ///< Where it does not write any more.
+  /// Its turns where it does not write any more, and its line once it has ended.
+  void LeaveTurns(const BatchRunner& runner);
   /// In a batch of its own, beside the others.
   void CommitAlone(OpenTxn& txn);
   /// The runner takes over what is enlisted; it gets the work only if it is to prepare.

@@ -28,8 +28,7 @@ class BatcherTest : public testing::Test {
   std::string Next() {
     const auto group = batcher_.Next(limits_, now_);
     if (!group) return "";
-    line_ = group->line;
-    members_ = group->members.size();
+    group_ = *group;
     std::string text;
     for (const GlobalTxnId& id : group->members) text += (text.empty() ? "" : ",") + id.get();
     return text;
@@ -37,7 +36,7 @@ class BatcherTest : public testing::Test {
   /// The clusters where the batch that Next gave may write at once.
   std::string Enter(std::uint64_t batch) {
     std::string text;
-    for (const Batcher::Turn& turn : batcher_.Enter(BatchId(batch), line_, members_, now_)) {
+    for (const Batcher::Turn& turn : batcher_.Enter(BatchId(batch), group_, now_)) {
       EXPECT_EQ(turn.batch, BatchId(batch));
       text += turn.cluster.get();
     }
@@ -67,8 +66,7 @@ class BatcherTest : public testing::Test {
 
   Batcher batcher_;
   Batcher::Limits limits_{3, 100};
-  Batcher::Line line_;
-  std::size_t members_ = 0;
+  Batcher::Group group_;
   MonoTime now_ = MonoTime{} + std::chrono::hours(1);
 };
 
