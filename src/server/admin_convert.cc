@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "server/checks.h"
 #include "server/convert.h"
 
 namespace lockstep::server {
@@ -18,10 +19,6 @@ using google::protobuf::util::TimeUtil;
 
 constexpr std::size_t kMaxWhoBytes = 256;
 constexpr std::size_t kMaxWhyBytes = 1024;
-
-Error Invalid(std::string_view field, std::string_view problem) {
-  return MakeError(Code::kInvalidArgument, std::string(field) + ": " + std::string(problem));
-}
 
 /// Words of an operator go into logs: one line, no byte that steers a terminal.
 Status CheckWords(std::string_view field, const std::string& words, std::size_t most) {
@@ -60,13 +57,6 @@ constexpr std::array<std::pair<v1::LogLevel, std::string_view>, 5> kLevels = {
      {v1::LOG_LEVEL_INFO, "info"},
      {v1::LOG_LEVEL_WARN, "warning"},
      {v1::LOG_LEVEL_ERROR, "error"}}};
-
-constexpr std::int64_t kYear9999Seconds = 253'402'300'799;  // Protobuf's last second.
-
-bool IsTime(const google::protobuf::Timestamp& time) {
-  return time.seconds() >= 0 && time.seconds() <= kYear9999Seconds && time.nanos() >= 0 &&
-         time.nanos() < 1'000'000'000;
-}
 
 Status CheckOrphan(const v1::Orphan& orphan) {
   if (orphan.cluster().empty()) return Invalid("orphan.cluster", "is required");

@@ -6,12 +6,12 @@
 #include <cstdlib>
 #include <utility>
 
+#include "server/checks.h"
+
 namespace lockstep::server {
 namespace {
 
 using google::protobuf::util::TimeUtil;
-
-constexpr std::int64_t kYear9999Seconds = 253'402'300'799;  // Protobuf's last second.
 
 v1::BranchOutcome BranchOutcomeOf(txn::ParticipantOutcome outcome) {
   switch (outcome) {

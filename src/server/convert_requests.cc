@@ -8,6 +8,7 @@
 
 #include "coordinator/txn_id.h"
 #include "kafka/lane_id.h"
+#include "server/checks.h"
 #include "server/convert.h"
 #include "server/work_digest.h"
 
@@ -20,21 +21,11 @@ constexpr std::size_t kMaxLabelBytes = 256;
 constexpr std::size_t kMaxIdBytes = 256;
 constexpr std::size_t kMaxTransactionalIdBytes = 1024;
 constexpr int kMaxPage = 1000;
-constexpr std::string_view kFinalMark = "f";                // At the end of a resume token.
-constexpr std::int64_t kYear9999Seconds = 253'402'300'799;  // Protobuf's last second.
-
-Error Invalid(const std::string& field, const std::string& problem) {
-  return MakeError(Code::kInvalidArgument, field + ": " + problem);
-}
+constexpr std::string_view kFinalMark = "f";  // At the end of a resume token.
 
 /// Fit for log lines and terminals.
 bool IsPlain(const std::string& text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 127; });
-}
-
-bool IsTime(const google::protobuf::Timestamp& time) {
-  return time.seconds() >= 0 && time.seconds() <= kYear9999Seconds && time.nanos() >= 0 &&
-         time.nanos() < 1'000'000'000;
 }
 
 /// Within what google.protobuf.Duration allows, and what 64 bits of nanoseconds hold.

@@ -1,11 +1,11 @@
 #include "server/convert.h"
 
-#include "server/admin_convert.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
+
+#include "server/admin_convert.h"
 
 namespace lockstep::server {
 namespace {
