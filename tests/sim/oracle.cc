@@ -397,8 +397,7 @@ void Oracle::CheckQuietBroker(SimBroker& broker) {
            broker.name().get() + " although all is quiet");
     }
   }
-  for (const txn::TopicPartition& partition : broker.kafka().Partitions()) {
-    const auto& log = *broker.kafka().Partition(partition);
+  for (const auto& [partition, log] : broker.kafka().partitions()) {
     if (log.last_stable_offset() == log.high_watermark()) continue;
     Fail("readers of " + ToString(partition) + " on " + broker.name().get() + " hang at " +
          std::to_string(log.last_stable_offset()));

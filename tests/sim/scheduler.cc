@@ -14,11 +14,11 @@ constexpr std::size_t kCompetitors = 8;
 }  // namespace
 
 void Scheduler::After(Duration delay, std::function<void()> event) {
-  Add(delay, {false, {}, std::move(event)});
+  Add(delay, {std::nullopt, std::move(event)});
 }
 
 void Scheduler::After(Duration delay, Life life, std::function<void()> event) {
-  Add(delay, {true, std::move(life), std::move(event)});
+  Add(delay, {std::move(life), std::move(event)});
 }
 
 void Scheduler::Add(Duration delay, Event event) {
@@ -43,7 +43,7 @@ bool Scheduler::Step() {
   }
   auto node = events_.extract(std::next(events_.begin(), static_cast<std::ptrdiff_t>(pick)));
   const Event& event = node.mapped();
-  if (!event.mortal || !event.life.expired()) event.run();
+  if (!event.life || !event.life->expired()) event.run();
   return true;
 }
 

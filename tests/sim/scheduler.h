@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "base/time.h"
 #include "coordinator/ports.h"
@@ -40,8 +41,7 @@ class Scheduler {
   Random& random_;
   Duration now_{};
   struct Event {
-    bool mortal = false;
-    Life life;  // If mortal.
+    std::optional<Life> life;  // None: it happens whoever has died.
     std::function<void()> run;
   };
   void Add(Duration delay, Event event);

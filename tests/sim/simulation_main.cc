@@ -187,17 +187,11 @@ int Sweep(const Arguments& arguments) {
   return ok ? 0 : 1;
 }
 
-std::optional<Defect> FindDefect(std::string_view name) {
-  for (const DefectInfo& info : AllDefects()) {
+/// "list" prints them, and is none of them.
+template <typename Info>
+std::optional<Info> Find(const std::vector<Info>& all, std::string_view name) {
+  for (const Info& info : all) {
     if (name == "list") std::printf("%-24s %s\n", info.name.data(), info.what.data());
-    if (name == info.name) return info.defect;
-  }
-  return std::nullopt;
-}
-
-std::optional<ProfileInfo> FindProfile(std::string_view name) {
-  for (const ProfileInfo& info : AllProfiles()) {
-    if (name == "list") std::printf("%-8s %s\n", info.name.data(), info.what.data());
     if (name == info.name) return info;
   }
   return std::nullopt;
@@ -224,16 +218,16 @@ std::optional<Arguments> Parse(int argc, char** argv) {
     } else if (name == "--minutes") {
       arguments.minutes = std::strtod(value, nullptr);
     } else if (name == "--profile") {
-      const auto profile = FindProfile(value);
+      const auto profile = Find(AllProfiles(), value);
       if (!profile) return std::nullopt;
       arguments.profile = *profile;
     } else if (name == "--jobs") {
       arguments.jobs = static_cast<unsigned>(std::strtoul(value, nullptr, 10));
       if (arguments.jobs == 0) return std::nullopt;
     } else if (name == "--defect") {
-      const auto defect = FindDefect(value);
+      const auto defect = Find(AllDefects(), value);
       if (!defect) return std::nullopt;
-      arguments.defect = *defect;
+      arguments.defect = defect->defect;
     } else {
       return std::nullopt;
     }

@@ -186,12 +186,6 @@ std::optional<txn::OffsetToCommit> FakeKafka::CommittedOffset(
   return found->second;
 }
 
-std::vector<txn::TopicPartition> FakeKafka::Partitions() const {
-  std::vector<txn::TopicPartition> all;
-  for (const auto& [partition, log] : partitions_) all.push_back(partition);
-  return all;
-}
-
 const PartitionLog* FakeKafka::Partition(const txn::TopicPartition& partition) const {
   const auto it = partitions_.find(partition);
   return it == partitions_.end() ? nullptr : &it->second;

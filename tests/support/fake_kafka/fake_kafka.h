@@ -156,8 +156,7 @@ class FakeKafka {
   std::optional<txn::OffsetToCommit> CommittedOffset(const std::string& group,
                                                      const txn::TopicPartition& partition) const;
 
-  std::vector<txn::TopicPartition> Partitions() const;
-  /// The same without a copy; they are never moved.
+  /// They are never moved.
   const std::map<txn::TopicPartition, PartitionLog>& partitions() const { return partitions_; }
   /// Nullptr: no such partition.
   const PartitionLog* Partition(const txn::TopicPartition& partition) const;
