@@ -14,7 +14,7 @@ import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Callable, Iterable
+from typing import Callable
 
 sys.dont_write_bytecode = True
 ROOT = Path(__file__).resolve().parents[3]
@@ -33,7 +33,7 @@ from torture.history import Event, History, events  # noqa: E402
 from torture.nemesis import TRANSACTION_TIMEOUT, Nemesis  # noqa: E402
 from torture.proxy import Loop, Proxy  # noqa: E402
 from torture.server import Server, await_condition  # noqa: E402
-from torture.worker import value_of  # noqa: E402
+from torture.worker import branches_of, value_of, work_of  # noqa: E402
 
 PARTITIONS = 4
 TOPICS = {"a": ["data", "bank", "source"], "b": ["data", "bank", "copies"]}
@@ -192,16 +192,11 @@ class Torture:
                 intents.pop(event["t"], None)
         print(f"  executing {len(intents)} keys again", flush=True)
         for name, intent in intents.items():
-            records: dict[str, list[lockstep.Record]] = {}
-            for cluster, topic, partition, index in intent["writes"]:
-                value = value_of(name, index, intent["size"])
-                records.setdefault(cluster, []).append(
-                    lockstep.Record(topic, value, partition=partition))
+            work = work_of(name, intent["writes"], intent["size"])
             key = lockstep.ExecuteKey(name, intent["key_time"])
             self.history.write("ask", t=name, op="execute")
             asked = time.monotonic()
-            done = self.client.execute([lockstep.Work(*each) for each in records.items()], key=key,
-                                       label=name)
+            done = self.client.execute(work, key=key, label=name)
             self.history.write("begun", t=name, id=done.txn_id)
             self.history.write("answer", t=name, op="execute", asked=asked,
                                outcome=done.result.outcome.value,
@@ -237,10 +232,6 @@ class Torture:
             self.history.write("group", c="a", group="copiers", topic="source", p=at.partition,
                                offset=max(at.offset, 0))
         consumer.close()
-
-
-def branches_of(branches: Iterable[lockstep.Branch]) -> dict[str, list[str]]:
-    return {branch.cluster: [branch.outcome.value, branch.transactional_id] for branch in branches}
 
 
 def limits_of(args: argparse.Namespace) -> Limits:

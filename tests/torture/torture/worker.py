@@ -21,7 +21,7 @@ import threading
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, Iterable, Sequence
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -31,7 +31,6 @@ import lockstep  # noqa: E402
 from lockstep.kafka import EnlistedProducer, offsets_of, rewind  # noqa: E402
 from torture.history import History  # noqa: E402
 
-OTHER = {"a": "b", "b": "a"}
 ACCOUNTS = 20
 BIG = 350_000  # bytes; four of them are more than a batch or a message may have
 PATIENCE = 20.0  # seconds, for each time that an outcome is asked for
@@ -41,6 +40,25 @@ logging.getLogger("lockstep").setLevel(logging.ERROR)
 
 def value_of(name: str, index: int, size: int) -> bytes:
     return f"{name};{index};".encode() + b"x" * size
+
+
+Writes = Sequence[Sequence[Any]]  # of [cluster, topic, partition, index], as the history has them
+
+
+def records_of(name: str, cluster: str, writes: Writes, size: int) -> list[lockstep.Record]:
+    return [lockstep.Record(topic, value_of(name, index, size), partition=partition)
+            for at, topic, partition, index in writes if at == cluster]
+
+
+def work_of(name: str, writes: Writes, size: int) -> list[lockstep.Work]:
+    """Clusters in the order of their first records: the same again for the same key."""
+    return [lockstep.Work(cluster, records_of(name, cluster, writes, size))
+            for cluster in dict.fromkeys(write[0] for write in writes)]
+
+
+def branches_of(branches: Iterable[lockstep.Branch]) -> dict[str, list[str]]:
+    """As the history has them."""
+    return {branch.cluster: [branch.outcome.value, branch.transactional_id] for branch in branches}
 
 
 class Counter:
@@ -119,16 +137,6 @@ class Client:
     def intent(self, name: str, mode: str, writes: list[tuple[str, str, int, int]], **values: Any) -> None:
         self.history.write("intent", t=name, client=self.name, mode=mode, writes=writes, **values)
 
-    def records(self, name: str, cluster: str, writes: list[tuple[str, str, int, int]],
-                size: int) -> list[lockstep.Record]:
-        return [lockstep.Record(topic, value_of(name, index, size), partition=partition)
-                for at, topic, partition, index in writes if at == cluster]
-
-    def work(self, name: str, writes: list[tuple[str, str, int, int]], size: int) -> list[lockstep.Work]:
-        """Clusters in the order of their first records: the same again for the same key."""
-        return [lockstep.Work(cluster, self.records(name, cluster, writes, size))
-                for cluster in dict.fromkeys(write[0] for write in writes)]
-
     # ---- How it ends ----------------------------------------------------------------------------------
 
     def ask(self, name: str, op: str, call: Callable[[], Any]) -> lockstep.TxnResult | None:
@@ -155,8 +163,7 @@ class Client:
             return None
         self.history.write("answer", t=name, op=op, asked=asked, outcome=result.outcome.value,
                            reason=result.abort.reason if result.abort else "",
-                           branches={b.cluster: [b.outcome.value, b.transactional_id]
-                                     for b in result.branches})
+                           branches=branches_of(result.branches))
         if result.outcome is lockstep.Outcome.COMMITTED:
             self.process.counter.add()
         return result
@@ -176,6 +183,10 @@ class Client:
             thread.start()
         for thread in threads:
             thread.join()
+
+    def commit_and_abort(self, name: str, txn: lockstep.Transaction) -> None:
+        self.at_once(lambda: self.until_known(name, "commit", txn.commit),
+                     lambda: self.until_known(name, "abort", lambda: self.client.abort(txn.id)))
 
     @staticmethod
     def _quietly(call: Callable[[], Any]) -> None:
@@ -203,7 +214,7 @@ class Managed(Client):
             stack.enter_context(txn)
             self.history.write("begun", t=name, id=txn.id)
             for cluster in sorted({write[0] for write in writes}):
-                txn.produce_all(cluster, self.records(name, cluster, writes, size))
+                txn.produce_all(cluster, records_of(name, cluster, writes, size))
             if self.end(name, txn) == "vanish":
                 self.history.write("vanished", t=name)
                 stack.pop_all()
@@ -219,8 +230,7 @@ class Managed(Client):
         elif how == "abort":
             self.until_known(name, "abort", txn.abort)
         elif how == "both":
-            self.at_once(lambda: self.until_known(name, "commit", txn.commit),
-                         lambda: self.until_known(name, "abort", lambda: self.client.abort(txn.id)))
+            self.commit_and_abort(name, txn)
         elif how == "twice":
             self.at_once(lambda: self.until_known(name, "commit", txn.commit),
                          lambda: self.until_known(name, "commit", lambda: self.client.commit(txn.id)))
@@ -231,7 +241,7 @@ class Managed(Client):
     def execute(self, name: str, writes: list[tuple[str, str, int, int]]) -> None:
         key, size = lockstep.ExecuteKey(name), self.random.randint(10, 200)
         self.intent(name, "execute", writes, key_time=key.made_at, size=size)
-        work = self.work(name, writes, size)
+        work = work_of(name, writes, size)
 
         def call() -> lockstep.Executed:
             return self.client.execute(work, key=key, label=name, txn_timeout=30.0)
@@ -250,7 +260,7 @@ class Bank(Client):
         key, size = lockstep.ExecuteKey(name), 10
         self.intent(name, "bank", writes, key_time=key.made_at, size=size,
                     money={"0": -amount, "1": amount})
-        work = self.work(name, writes, size)
+        work = work_of(name, writes, size)
         for _ in range(10):  # Aborted is not paid: under its key it is tried again.
             result = self.until_known(
                 name, "execute", lambda: self.client.execute(work, key=key, label=name))
@@ -300,8 +310,7 @@ class Own(Client):
             elif how == "abort":
                 self.until_known(name, "abort", txn.abort)
             elif how == "both":
-                self.at_once(lambda: self.until_known(name, "commit", txn.commit),
-                             lambda: self.until_known(name, "abort", lambda: self.client.abort(txn.id)))
+                self.commit_and_abort(name, txn)
             else:  # Never ended; its successor takes its ids over.
                 self.history.write("vanished", t=name)
                 stack.pop_all()
@@ -349,7 +358,7 @@ class Copier(Client):
     def _copy(self, name: str, writes: list[tuple[str, str, int, int]]) -> bool:
         with self.client.transaction(timeout=15.0, label=name) as txn:
             self.history.write("begun", t=name, id=txn.id)
-            txn.produce_all("b", self.records(name, "b", writes, 20))
+            txn.produce_all("b", records_of(name, "b", writes, 20))
             txn.send_offsets("a", offsets_of(self._consumer))
             result = self.until_known(name, "commit", lambda: txn.commit(timeout=PATIENCE))
             if result is None:
