@@ -11,7 +11,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 # pylint: disable=wrong-import-position
-from torture.checker import RULES, SETTLING, Limits, Verdict, check  # noqa: E402
+from torture.checker import RULES, SETTLING, Limits, Verdict, check, unknown_keys  # noqa: E402
 from torture.history import Event, History, events  # noqa: E402
 
 
@@ -68,6 +68,36 @@ class Story:
 
 
 BOTH = (("a", "data", 0), ("b", "data", 0))
+
+
+class UnknownKeysTest(unittest.TestCase):
+    def assert_unknown(self, wanted: bool, story: Story) -> None:
+        self.assertEqual(list(unknown_keys(story.events)), ["key"] if wanted else [])
+
+    @staticmethod
+    def key(mode: str = "bank") -> Story:
+        return Story().intent("key", *BOTH, mode=mode)
+
+    def test_what_was_answered_is_known(self) -> None:
+        for outcome in ("COMMITTED", "ABORTED", "HEURISTIC"):
+            self.assert_unknown(False, self.key().answer("key", outcome, op="execute"))
+
+    def test_what_was_not_answered_is_not(self) -> None:
+        self.assert_unknown(True, self.key())
+        self.assert_unknown(True, self.key().add("ask", t="key", op="execute"))
+        self.assert_unknown(True, self.key().answer("key", "COMMITTING", op="execute"))
+
+    def test_who_was_killed_in_the_next_attempt_may_have_committed(self) -> None:
+        story = self.key().answer("key", "ABORTED", op="execute").add("ask", t="key", op="execute")
+        self.assert_unknown(True, story)
+        self.assert_unknown(False, story.add("answer", t="key", op="execute", outcome="COMMITTED"))
+
+    def test_of_two_calls_at_once_one_may_not_be_answered(self) -> None:
+        story = self.key("execute").add("ask", t="key", op="execute").add("ask", t="key", op="execute")
+        self.assert_unknown(True, story.add("answer", t="key", op="execute", outcome="ABORTED"))
+
+    def test_what_has_no_key_is_not_executed_again(self) -> None:
+        self.assert_unknown(False, self.key("managed").begun("key"))
 
 
 class RulesTest(unittest.TestCase):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import Iterable, Iterator
+from typing import Iterable, Iterator, Sequence
 
 from .history import Event
 
@@ -12,6 +12,7 @@ Place = tuple[str, str, int, int]  # cluster, topic, partition, index in the tra
 
 _FINAL = {"COMMITTED", "ABORTED", "HEURISTIC"}
 _STEPS = {"COMMITTING": "COMMITTED", "ABORTING": "ABORTED"}
+KEYED = ("execute", "bank")
 SETTLING = ("nothing in doubt", "nothing ongoing", "readers at the end", "a new transaction")
 
 
@@ -69,7 +70,7 @@ class Txn:
     @property
     def keyed(self) -> bool:
         """One whose ABORTED only means: not yet."""
-        return self.mode in ("execute", "bank")
+        return self.mode in KEYED
 
     def outcomes(self) -> set[str]:
         told = {_STEPS.get(answer.outcome, answer.outcome) for answer in self.answers} & _FINAL
@@ -89,6 +90,26 @@ class Txn:
 
     def committed_at(self) -> float | None:
         return min((a.at for a in self.answers if a.outcome == "COMMITTED"), default=None)
+
+
+def unknown_keys(history: Sequence[Event]) -> dict[str, Event]:
+    """The intents of those whose last word nobody heard. An ABORTED is the last only if nobody has asked
+    again since: under its key a transaction may commit after it."""
+    intents: dict[str, Event] = {}
+    for event in history:
+        if event["e"] == "intent" and event["mode"] in KEYED:
+            intents[event["t"]] = event
+    waiting: Counter[str] = Counter()
+    told: dict[str, set[str]] = defaultdict(set)
+    for event in history:
+        if event["e"] == "ask":
+            waiting[event["t"]] += 1
+        elif event["e"] == "answer":
+            waiting[event["t"]] -= 1
+            told[event["t"]].add(event["outcome"])
+    return {name: intent for name, intent in intents.items()
+            if not told[name] & {"COMMITTED", "HEURISTIC"}
+            and (waiting[name] or told[name] != {"ABORTED"})}
 
 
 class Run:

@@ -27,7 +27,7 @@ from local_kafka.cluster import Cluster, Options, prepare  # noqa: E402
 from local_kafka.protocol import Topic  # noqa: E402
 from local_kafka.release import Release  # noqa: E402
 from torture import broker  # noqa: E402
-from torture.checker import SETTLING, Limits, Verdict, check  # noqa: E402
+from torture.checker import KEYED, SETTLING, Limits, Verdict, check, unknown_keys  # noqa: E402
 from torture.crew import Crew  # noqa: E402
 from torture.history import Event, History, events  # noqa: E402
 from torture.nemesis import TRANSACTION_TIMEOUT, Nemesis  # noqa: E402
@@ -184,12 +184,7 @@ class Torture:
 
     def execute_again(self) -> None:
         """Every key whose outcome nobody was told."""
-        intents: dict[str, Event] = {}
-        for event in events(self.folder / "history"):
-            if event["e"] == "intent" and event["mode"] in ("execute", "bank"):
-                intents[event["t"]] = event
-            elif event["e"] == "answer" and event["outcome"] != "COMMITTING":
-                intents.pop(event["t"], None)
+        intents = unknown_keys(list(events(self.folder / "history")))
         print(f"  executing {len(intents)} keys again", flush=True)
         for name, intent in intents.items():
             work = work_of(name, intent["writes"], intent["size"])
@@ -207,7 +202,7 @@ class Torture:
         keyed: set[str] = set()
         ids: dict[str, str] = {}
         for event in events(self.folder / "history"):
-            if event["e"] == "intent" and event["mode"] in ("execute", "bank"):
+            if event["e"] == "intent" and event["mode"] in KEYED:
                 keyed.add(event["t"])
             elif event["e"] == "begun":
                 ids[event["t"]] = event["id"]
