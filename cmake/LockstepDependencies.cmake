@@ -1,8 +1,12 @@
-# Everything comes from Debian 12. Order matters: gRPC's config file looks for Protobuf again, and
-# takes the module-mode result if it is already there.
+# Everything comes from Debian 12, or from Debian 13. Order matters: gRPC's config file looks for Protobuf
+# again, and takes the module-mode result if it is already there.
 find_package(Threads REQUIRED)
 find_package(Protobuf 3.21 REQUIRED)
-find_package(RocksDB 7.8 CONFIG REQUIRED)
+# Without a version, for RocksDB says that a later major one is none of the former.
+find_package(RocksDB CONFIG REQUIRED)
+if(RocksDB_VERSION VERSION_LESS 7.8)
+  message(FATAL_ERROR "RocksDB 7.8 or later is needed; here is ${RocksDB_VERSION}")
+endif()
 find_package(OpenSSL REQUIRED)
 
 if(LOCKSTEP_BUILD_TESTS)
