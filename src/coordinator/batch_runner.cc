@@ -24,15 +24,23 @@ BatchRunner::BatchRunner(Ports ports, BatchId id, std::vector<GlobalTxnId> membe
       batch_(txn::NewBatch(id, ParticipantsOf(branches))),
       members_(std::move(members)),
       keys_(std::move(keys)) {
-  for (Branch& branch : branches) {
-    clusters_.push_back(branch.cluster);
-    std::vector<std::size_t>& counts = records_.emplace_back();
-    for (const auto& work : branch.work.members) counts.push_back(work->records.size());
-    work_.push_back(std::move(branch.work));
-    if (branch.enlisted) enlisted_.emplace(participants_.size(), branch.enlisted->name());
-    participants_.push_back(std::move(branch.enlisted));
-    if (participants_.back() == nullptr) participants_.back() = branch.cluster->NewParticipant();
-  }
+  for (Branch& branch : branches) Take(std::move(branch));
+}
+
+void BatchRunner::Take(Branch branch) {
+  clusters_.push_back(branch.cluster);
+  std::vector<std::size_t>& counts = records_.emplace_back();
+  for (const auto& work : branch.work.members) counts.push_back(work->records.size());
+  work_.push_back(std::move(branch.work));
+  if (branch.enlisted) enlisted_.emplace(participants_.size(), branch.enlisted->name());
+  participants_.push_back(std::move(branch.enlisted));
+  if (participants_.back() == nullptr) participants_.back() = branch.cluster->NewParticipant();
+}
+
+std::size_t BatchRunner::Add(Branch branch) {
+  txn::AddParticipant(batch_, {branch.cluster->name(), branch.enlisted != nullptr});
+  Take(std::move(branch));
+  return participants_.size() - 1;
 }
 
 BatchRunner::BatchRunner(Ports ports, const txn::Decision& decision, std::vector<Branch> branches)
@@ -74,11 +82,28 @@ bool BatchRunner::preparing(std::size_t participant) const {
 
 void BatchRunner::Prepare(std::size_t i) {
   if (!preparing(i)) return;
-  participants_[i]->Prepare(
-      std::move(work_[i]), give_up_, OnExecutor<txn::Vote>([i](BatchRunner& self, txn::Vote vote) {
-        self.Feed(txn::VoteArrived{i, std::move(vote), self.ports_.clock.Now(),
-                                   self.ports_.deadline_margin});
-      }));
+  participants_[i]->Prepare(std::move(work_[i]), give_up_, OnVote(i));
+}
+
+Callback<txn::Vote> BatchRunner::OnVote(std::size_t i) {
+  return OnExecutor<txn::Vote>([i](BatchRunner& self, txn::Vote vote) {
+    self.Feed(
+        txn::VoteArrived{i, std::move(vote), self.ports_.clock.Now(), self.ports_.deadline_margin});
+  });
+}
+
+void BatchRunner::Stream(std::size_t i, MonoTime give_up) {
+  txn::BatchWork work{.members = {std::make_shared<const txn::BranchWork>()}, .streamed = true};
+  participants_[i]->Prepare(std::move(work), give_up, OnVote(i));
+}
+
+void BatchRunner::Write(std::size_t i, txn::BranchWork piece, Callback<> written) {
+  participants_[i]->Write(
+      std::move(piece), OnExecutor<>([written = std::move(written)](BatchRunner&) { written(); }));
+}
+
+void BatchRunner::Finish(std::size_t i, bool want_positions) {
+  participants_[i]->Finish(give_up_, want_positions);
 }
 
 void BatchRunner::Resume() {

@@ -52,7 +52,16 @@ class BatchRunner : public std::enable_shared_from_this<BatchRunner> {
   /// A decision found by recovery; `branches` holds one per decided participant, without work.
   BatchRunner(Ports ports, const txn::Decision& decision, std::vector<Branch> branches);
 
-  /// Begins a new batch: it gives up at `give_up`. Each participant has to be asked to prepare.
+  /// One more, while votes are missing; its index.
+  std::size_t Add(Branch branch);
+  /// Asks a participant to prepare before Begin: its work comes by Write, and its vote after Finish
+  /// alone, unless it is NO. Once for each; not for an enlisted one.
+  void Stream(std::size_t participant, MonoTime give_up);
+  /// As Participant::Write; `written` is called on the executor.
+  void Write(std::size_t participant, txn::BranchWork piece, Callback<> written);
+  void Finish(std::size_t participant, bool want_positions);
+  /// Commit was asked for: it gives up at `give_up`. Each participant that is not streamed has to
+  /// be asked to prepare.
   void Begin(MonoTime give_up);
   /// Asks one participant to prepare, unless the batch aborted meanwhile. Once for each.
   void Prepare(std::size_t participant);
@@ -84,7 +93,9 @@ class BatchRunner : public std::enable_shared_from_this<BatchRunner> {
   const txn::OperatorOrder* order(std::size_t participant) const;
 
  private:
+  void Take(Branch branch);
   void Feed(const txn::BatchEvent& event);
+  Callback<txn::Vote> OnVote(std::size_t participant);
   void Run(const txn::StoreDecision&);
   void Run(const txn::EndParticipant& effect);
   void Run(const txn::StoreCompletion& effect);

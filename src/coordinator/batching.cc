@@ -19,6 +19,7 @@ void Coordinator::StartCommit(OpenTxn& txn) {
     line.push_back(cluster);
   }
   Touch(txn);
+  if (!txn.streams.empty()) return CommitStreamed(txn);
   // Large ones would delay the others, and a client's own producer has a transaction of its own.
   if (line.empty() || txn.has_enlisted() || txn.bytes > options_.limits.batch_bytes) {
     return CommitAlone(txn);

@@ -260,6 +260,7 @@ void Coordinator::Get(GlobalTxnId id, Callback<Result<TxnView>> done) {
 void Coordinator::AbortOpen(OpenTxn& txn, Refusal why) {
   switch (txn.view.state) {
     case GlobalTxnState::kActive:
+      if (!txn.streams.empty()) break;
       // No broker has heard of it.
       if (txn.enlisted.empty()) {
         return Finish(GlobalTxnId(txn.view.id), GlobalTxnState::kAborted, why);
@@ -270,10 +271,11 @@ void Coordinator::AbortOpen(OpenTxn& txn, Refusal why) {
       if (txn.waits_for_batch()) {
         return Finish(GlobalTxnId(txn.view.id), GlobalTxnState::kAborted, why);
       }
-      return std::shared_ptr(txn.runner)->Abort(why, {{txn.member, why}});
+      break;
     default:
       return;  // Decided, or aborting.
   }
+  std::shared_ptr(txn.runner)->Abort(why, {{txn.member, why}});
 }
 
 void Coordinator::OnDecided(BatchRunner& runner) {
@@ -352,6 +354,7 @@ void Coordinator::Finish(const GlobalTxnId& id, GlobalTxnState state, const Refu
   auto node = open_.extract(found);
   OpenTxn& txn = node.mapped();
   if (txn.expiry) executor_.Cancel(*txn.expiry);
+  EndStreams(txn, NotActive(state));
   GiveBack(txn);
   if (txn.key) running_keys_.erase(txn.key->key);
   txn.view.branches = ViewOf(txn).branches;
@@ -402,6 +405,7 @@ void Coordinator::RefuseAll(Error error) {
       waiter.done(*failed_);
     }
     txn.waiters.clear();
+    EndStreams(txn, *failed_);
   }
   watches_of_.clear();
   for (auto& [watch, watcher] : std::exchange(watchers_, {})) watcher.done(*failed_);
@@ -414,7 +418,7 @@ TxnView Coordinator::ViewOf(const OpenTxn& txn) const {
   if (txn.runner != nullptr) {
     view.branches =
         BranchesOf(*txn.runner, txn.want_positions ? std::optional(txn.member) : std::nullopt);
-    return view;
+    if (txn.streams.empty()) return view;
   }
   for (const auto& [cluster, work] : txn.work) view.branches.push_back({.cluster = cluster});
   for (const auto& [cluster, participant] : txn.enlisted) {

@@ -174,6 +174,9 @@ class Coordinator : private BatchRunner::Listener {
       return view.state == txn::GlobalTxnState::kPreparing && runner == nullptr;
     }
     std::list<Waiter> waiters;
+    /// Where it is written before Commit: in the order of the runner's first participants.
+    std::vector<ClusterName> streams;
+    std::vector<Callback<Status>> paused;  // Work that was taken, answered once less is on its way.
     std::optional<txn::ClientKey> key;
     bool want_positions = false;
   };
@@ -199,9 +202,21 @@ class Coordinator : private BatchRunner::Listener {
                    const std::optional<KafkaClusterId>& expected) const;
   Status CheckRoom(const OpenTxn& txn, std::size_t bytes, std::size_t records) const;
   void Charge(OpenTxn& txn, std::size_t bytes, std::size_t records);
-  void GiveBack(OpenTxn& txn);  ///< What was charged for it.
+  void GiveBack(OpenTxn& txn) { GiveBack(txn, txn.bytes); }  ///< What was charged for it.
+  void GiveBack(OpenTxn& txn, std::size_t bytes);
   Status TakeWork(OpenTxn& txn, const ClusterName& cluster, txn::BranchWork work,
                   std::uint64_t sequence, const std::optional<KafkaClusterId>& expected);
+  // Large transactions are written before Commit: streaming.cc.
+  /// Writes what is buffered, where it may.
+  void Stream(OpenTxn& txn);
+  bool MayStream(const ClusterName& cluster) const;
+  void StartStream(OpenTxn& txn, const ClusterName& cluster);
+  void WritePiece(OpenTxn& txn, std::size_t stream, txn::BranchWork piece);
+  /// Answers what was taken, now or once less of it is on its way.
+  void AnswerTaken(OpenTxn& txn, Callback<Status> done);
+  void CommitStreamed(OpenTxn& txn);
+  /// Its lanes are not held for its client any more.
+  void EndStreams(OpenTxn& txn, const Status& paused);
   Status CheckAdmission() const;
   Result<OpenTxn*> Open(Duration timeout, std::string label, std::string client);
   void Expire(const GlobalTxnId& id);
@@ -287,6 +302,7 @@ class Coordinator : private BatchRunner::Listener {
   std::unordered_map<GlobalTxnId, OpenTxn> open_;
   Enlistments enlistments_;
   std::map<BatchId, std::shared_ptr<BatchRunner>> runners_;
+  std::map<ClusterName, int> streams_;  // Lanes that are held for open transactions.
   Batcher batcher_;
   std::optional<std::pair<MonoTime, Executor::TimerId>> forming_;  ///< When FormBatches is called.
   std::list<std::unique_ptr<EnlistedParticipant>> aborting_;       // Of earlier starts.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <optional>
@@ -42,6 +43,9 @@ class EnlistedParticipant final : public Participant {
   /// M9), READ_ONLY only if the client said so; asks again until `give_up` while it has no answer.
   /// `work` is empty: see SetWork.
   void Prepare(txn::BatchWork work, MonoTime give_up, Callback<txn::Vote> vote) override;
+  /// Never: the client writes itself.
+  void Write(txn::BranchWork, Callback<>) override { std::abort(); }
+  void Finish(MonoTime, bool) override { std::abort(); }
   /// One EndTxn. After anything but its NONE the producer must be re-created (reinit_required).
   void Commit(Callback<Status> done) override;
   /// EndTxn only to a transaction that is seen Ongoing under the bound name (rule M13).

@@ -112,6 +112,11 @@ void Coordinator::Enlist(GlobalTxnId id, std::string registration, std::optional
 Status Coordinator::CheckEnlist(const OpenTxn& txn,
                                 const Enlistments::Registration& registration) const {
   const ClusterName& cluster = registration.producer.cluster;
+  if (!txn.streams.empty()) {
+    return MakeError(Code::kFailedPrecondition,
+                     "more than limits.batch_bytes of the transaction is written already: enlist "
+                     "producers before that");
+  }
   if (txn.work.contains(cluster) || txn.enlisted.contains(cluster)) return HasBranch(cluster);
   return CheckFree(registration);
 }

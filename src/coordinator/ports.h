@@ -149,7 +149,8 @@ class DecisionLog {
 /// blocks.
 ///
 /// The order is Prepare, then Commit or Abort once, then Release once (after a read-only vote:
-/// Release alone). Abort may come while Prepare still runs, or in its place. Destroying it before
+/// Release alone). If the work is streamed, any number of Write and then Finish come after Prepare.
+/// Abort may come while Prepare still runs, or in its place. Destroying it before
 /// Release leaves its transactional.id untouched by this process from then on.
 class Participant {
  public:
@@ -158,7 +159,16 @@ class Participant {
   /// Takes a lane, begins a Kafka transaction, writes the work, and votes. Gives up with a NO vote
   /// at `give_up`. Never votes twice; does not vote at all if Abort came first. A NO names the
   /// culprits among the members that it knows of.
+  ///
+  /// If `work.streamed`, its one member is empty, and the work comes by Write. A NO may come at any
+  /// time, and so before Kafka's own timeout ends the transaction; any other vote after Finish.
   virtual void Prepare(txn::BatchWork work, MonoTime give_up, Callback<txn::Vote> vote) = 0;
+  /// The next piece, of records and offsets. `written` once its records are acknowledged, before
+  /// the vote: their memory is free. Never called for what is refused, or aborted first. Managed
+  /// ones only.
+  virtual void Write(txn::BranchWork piece, Callback<> written) = 0;
+  /// That was all of it. From now on `give_up` counts.
+  virtual void Finish(MonoTime give_up, bool want_positions) = 0;
 
   /// Ends it with COMMIT; only after a durable decision. OK: the broker durably said COMMIT. An
   /// error tells nothing (whatever its effect says): resolve it by name. The lane is then never
@@ -193,6 +203,7 @@ struct ClusterStatus {
   /// reached.
   bool check_markers = true;
   std::int16_t transaction_version = 0;  ///< The finalized feature; 0 until reached.
+  int lanes_max = 0;                     ///< As configured.
   int lanes_idle = 0;
   int lanes_busy = 0;
   int lanes_renewing = 0;

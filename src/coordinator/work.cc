@@ -15,10 +15,12 @@ void Coordinator::AddWork(GlobalTxnId id, ClusterName cluster, txn::BranchWork w
       [this, id = std::move(id), cluster = std::move(cluster), work = std::move(work), sequence,
        expected = std::move(expected_cluster), done]() mutable {
         const auto found = open_.find(id);
-        if (found != open_.end()) {
-          return done(TakeWork(found->second, cluster, std::move(work), sequence, expected));
-        }
-        done(NotOpen(id));
+        if (found == open_.end()) return done(NotOpen(id));
+        OpenTxn& txn = found->second;
+        const Status taken = TakeWork(txn, cluster, std::move(work), sequence, expected);
+        if (!taken.ok()) return done(taken);
+        Stream(txn);
+        AnswerTaken(txn, done);
       },
       done);
 }
@@ -77,9 +79,9 @@ void Coordinator::Charge(OpenTxn& txn, std::size_t bytes, std::size_t records) {
   if (bytes > 0) buffered_of_client_[txn.client] += bytes;
 }
 
-void Coordinator::GiveBack(OpenTxn& txn) {
-  buffered_bytes_ -= txn.bytes;
-  const std::size_t bytes = std::exchange(txn.bytes, 0);
+void Coordinator::GiveBack(OpenTxn& txn, std::size_t bytes) {
+  txn.bytes -= bytes;
+  buffered_bytes_ -= bytes;
   const auto client = buffered_of_client_.find(txn.client);
   if (client == buffered_of_client_.end()) return;
   client->second -= bytes;

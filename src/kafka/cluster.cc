@@ -287,6 +287,7 @@ void KafkaCluster::Publish() {
   if (bound_) now.kafka_cluster_id = *bound_;
   now.check_markers = check_markers_;
   now.transaction_version = transaction_version_;
+  now.lanes_max = config_.lanes_max;
   now.lanes_idle = census.idle;
   now.lanes_busy = census.busy;
   now.lanes_renewing = census.renewing;

@@ -171,6 +171,21 @@ void Lane::Prepare(txn::BatchWork work, MonoTime give_up, coordinator::Callback<
   });
 }
 
+void Lane::Write(txn::BranchWork piece, coordinator::Callback<> written) {
+  feed_.Put({std::move(piece), std::move(written)});
+  WakePreparation();
+}
+
+void Lane::Finish(MonoTime give_up, bool want_positions) {
+  feed_.Finish({give_up, want_positions});
+  WakePreparation();
+}
+
+void Lane::WakePreparation() {
+  const std::lock_guard lock(mutex_);
+  if (wakeable_ != nullptr) wakeable_->Wake();
+}
+
 void Lane::DoPrepare(const txn::BatchWork& work, MonoTime give_up,
                      const coordinator::Callback<txn::Vote>& vote) {
   course_ = {.before = producer_->ledger().All()};
@@ -179,7 +194,7 @@ void Lane::DoPrepare(const txn::BatchWork& work, MonoTime give_up,
     if (aborted_) return;
     wakeable_ = producer_.get();
   }
-  Preparation preparation(env_, identity_, *producer_, *interrupt_, work, give_up);
+  Preparation preparation(env_, identity_, *producer_, *interrupt_, work, give_up, feed_);
   const txn::Vote result = preparation.Run();
   course_.begun = preparation.begun();
   {
@@ -263,6 +278,7 @@ void Lane::Release() {
       const std::lock_guard lock(mutex_);
       aborted_ = false;
     }
+    feed_.Clear();
     if (MarkersMayBeLost()) id_spoiled_ = true;
     if (!id_spoiled_ && Clean()) return listener_(std::nullopt);
     Renew();

@@ -14,6 +14,7 @@
 #include "kafka/interrupt.h"
 #include "kafka/lane_env.h"
 #include "kafka/producer.h"
+#include "kafka/work_feed.h"
 
 namespace lockstep::kafka {
 
@@ -41,6 +42,9 @@ class Lane {
 
   /// Begins a transaction, writes, votes. Only when ready. No vote comes after Abort or Stop.
   void Prepare(txn::BatchWork work, MonoTime give_up, coordinator::Callback<txn::Vote> vote);
+  /// As coordinator::Participant::Write and Finish, after a Prepare of streamed work.
+  void Write(txn::BranchWork piece, coordinator::Callback<> written);
+  void Finish(MonoTime give_up, bool want_positions);
   /// As coordinator::Participant::Commit. After an error the lane is never aborted or renewed
   /// before Release (M17).
   void Commit(coordinator::Callback<Status> done);
@@ -68,6 +72,7 @@ class Lane {
 
   void Run();
   void Post(std::function<void()> task);
+  void WakePreparation();
   bool AwaitGate();
 
   void Renew();
@@ -98,6 +103,8 @@ class Lane {
   bool aborted_ = false;          // Since the last Release: no vote any more.
   Producer* wakeable_ = nullptr;  // The producer that an Abort has to wake.
   TransactionalId id_;
+
+  WorkFeed feed_;
 
   std::atomic<bool> touched_{false};
   std::atomic<bool> stopped_{false};

@@ -53,16 +53,31 @@ void ManagedParticipant::Post(const coordinator::Callback<txn::Vote>& vote, txn:
 void ManagedParticipant::Prepare(txn::BatchWork work, MonoTime give_up,
                                  coordinator::Callback<txn::Vote> vote) {
   // Nothing to write: nothing to end either (the broker would answer INVALID_TXN_STATE).
-  if (NothingIn(work)) return Post(vote, ReadOnly());
+  if (!work.streamed && NothingIn(work)) return Post(vote, ReadOnly());
   if (auto refusal = refusing_()) return Post(vote, No(std::move(*refusal)));
   ticket_ = pool_->Request(
       give_up,
       [this, work = std::move(work), give_up, vote](Lane& lane) {
         lane_ = &lane;
         lane.Prepare(work, give_up, vote);
+        for (const auto& call : std::exchange(for_lane_, {})) call(lane);
       },
       [this, vote] { Post(vote, No(waited_in_vain_())); });
   if (!ticket_) Post(vote, No(waited_in_vain_()));
+}
+
+void ManagedParticipant::OnLane(std::function<void(Lane&)> call) {
+  if (lane_ != nullptr) return call(*lane_);
+  for_lane_.push_back(std::move(call));
+}
+
+void ManagedParticipant::Write(txn::BranchWork piece, coordinator::Callback<> written) {
+  OnLane([piece = std::make_shared<txn::BranchWork>(std::move(piece)),
+          written = std::move(written)](Lane& lane) { lane.Write(std::move(*piece), written); });
+}
+
+void ManagedParticipant::Finish(MonoTime give_up, bool want_positions) {
+  OnLane([=](Lane& lane) { lane.Finish(give_up, want_positions); });
 }
 
 void ManagedParticipant::Commit(coordinator::Callback<Status> done) {

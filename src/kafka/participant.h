@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "coordinator/ports.h"
 #include "kafka/lane_pool.h"
@@ -23,11 +24,15 @@ class ManagedParticipant : public coordinator::Participant {
 
   void Prepare(txn::BatchWork work, MonoTime give_up,
                coordinator::Callback<txn::Vote> vote) override;
+  void Write(txn::BranchWork piece, coordinator::Callback<> written) override;
+  void Finish(MonoTime give_up, bool want_positions) override;
   void Commit(coordinator::Callback<Status> done) override;
   void Abort(coordinator::Callback<bool> done) override;
   void Release() override;
 
  private:
+  /// Now, or once there is one.
+  void OnLane(std::function<void(Lane&)> call);
   void Post(const coordinator::Callback<txn::Vote>& vote, txn::Vote what);
 
   const std::shared_ptr<LanePool> pool_;
@@ -36,7 +41,8 @@ class ManagedParticipant : public coordinator::Participant {
   const WaitedInVain waited_in_vain_;
 
   std::optional<LanePool::Ticket> ticket_;
-  Lane* lane_ = nullptr;  // Ours from the grant until Release.
+  Lane* lane_ = nullptr;                              // Ours from the grant until Release.
+  std::vector<std::function<void(Lane&)>> for_lane_;  // What came before the grant.
   const std::shared_ptr<bool> aborted_ = std::make_shared<bool>(false);
 };
 

@@ -40,35 +40,42 @@ std::string Quoted(const std::string& text) { return "'" + text + "'"; }
 }  // namespace
 
 Preparation::Preparation(const LaneEnv& env, const txn::ProducerInstance& lane, Producer& producer,
-                         Interrupt& interrupt, const txn::BatchWork& work, MonoTime give_up)
+                         Interrupt& interrupt, const txn::BatchWork& work, MonoTime give_up,
+                         WorkFeed& feed)
     : env_(env),
       lane_(lane),
       producer_(producer),
       interrupt_(interrupt),
-      work_(work),
+      streamed_(work.streamed),
+      feed_(feed),
       give_up_(give_up) {
-  std::set<std::string> topics;
-  bool want_positions = false;
-  for (std::size_t member = 0; member < work_.members.size(); ++member) {
-    const txn::BranchWork& of_member = *work_.members[member];
-    first_record_.push_back(records_.size());
-    for (const txn::Record& record : of_member.records) {
-      records_.push_back(&record);
-      topics.insert(record.topic);
-    }
+  TakeUp(work.members);
+}
+
+void Preparation::TakeUp(std::vector<std::shared_ptr<const txn::BranchWork>> members) {
+  members_ = std::move(members);
+  first_record_.clear();
+  std::size_t records = acknowledged_.size();
+  bool want_positions = streamed_;  // Its Commit will tell.
+  for (std::size_t member = 0; member < members_.size(); ++member) {
+    const txn::BranchWork& of_member = *members_[member];
+    first_record_.push_back(records);
+    records += of_member.records.size();
+    for (const txn::Record& record : of_member.records) topics_.insert(record.topic);
     for (const txn::GroupOffsets& group : of_member.offsets) {
-      for (const txn::OffsetToCommit& offset : group.offsets) topics.insert(offset.partition.topic);
+      for (const txn::OffsetToCommit& offset : group.offsets) {
+        topics_.insert(offset.partition.topic);
+      }
     }
     want_positions |= of_member.want_positions;
     MergeOffsets(member);
   }
-  topics_.assign(topics.begin(), topics.end());
-  acknowledged_.resize(records_.size());
-  if (want_positions) positions_.resize(records_.size());
+  acknowledged_.resize(records);
+  if (want_positions) positions_.resize(records);
 }
 
 void Preparation::MergeOffsets(std::size_t member) {
-  for (const txn::GroupOffsets& group : work_.members[member]->offsets) {
+  for (const txn::GroupOffsets& group : members_[member]->offsets) {
     if (group.offsets.empty()) continue;
     auto shared = std::ranges::find_if(offsets_, [&](const SharedOffsets& other) {
       return other.group.group_id == group.group_id && other.group.generation == group.generation &&
@@ -109,8 +116,9 @@ void Preparation::Blame(std::size_t member, const txn::Refusal& refusal) {
 txn::Vote Preparation::Run() {
   for (const auto step :
        {&Preparation::CheckWork, &Preparation::CheckTopics, &Preparation::Begin,
-        &Preparation::WriteRecords, &Preparation::AwaitReports, &Preparation::WriteOffsets,
-        &Preparation::AskBroker, &Preparation::FindEvidence, &Preparation::CheckAnswered}) {
+        &Preparation::WriteRecords, &Preparation::WriteStream, &Preparation::AwaitReports,
+        &Preparation::WriteOffsets, &Preparation::AskBroker, &Preparation::FindEvidence,
+        &Preparation::CheckAnswered}) {
     if (Step refusal = (this->*step)()) {
       txn::Vote no;
       no.kind = txn::Vote::Kind::kNo;
@@ -125,8 +133,8 @@ txn::Vote Preparation::Run() {
 Preparation::Step Preparation::CheckEach(
     const std::function<Step(const txn::BranchWork& work)>& check) {
   Step first;
-  for (std::size_t member = 0; member < work_.members.size(); ++member) {
-    Step refusal = check(*work_.members[member]);
+  for (std::size_t member = 0; member < members_.size(); ++member) {
+    Step refusal = check(*members_[member]);
     if (!refusal) continue;
     Blame(member, *refusal);
     if (!first) first = std::move(refusal);
@@ -143,7 +151,8 @@ Preparation::Step Preparation::CheckMember(const txn::BranchWork& work) const {
   for (std::size_t i = 0; i < work.records.size(); ++i) {
     const auto& timestamp = work.records[i].timestamp_ms;
     if (timestamp && *timestamp <= 0) {  // It reads 0 as "now".
-      return Refuse(AbortReason::kInvalidRecord, "record " + std::to_string(i + 1) +
+      const std::size_t before = streamed_ ? first_record_.front() : 0;
+      return Refuse(AbortReason::kInvalidRecord, "record " + std::to_string(before + i + 1) +
                                                      ": timestamp " + std::to_string(*timestamp) +
                                                      " is not after the epoch");
     }
@@ -169,8 +178,10 @@ Preparation::Step Preparation::CheckMember(const txn::BranchWork& work) const {
 // whole transaction with it.
 Preparation::Step Preparation::CheckTopics() {
   if (Step expired = Expired("topics were looked up")) return expired;
+  if (topics_.empty()) return std::nullopt;
+  const std::vector<std::string> topics(topics_.begin(), topics_.end());
   for (int look = 1;; ++look) {
-    const auto found = env_.topics.Look(topics_, AnswerTime(), interrupt_);
+    const auto found = env_.topics.Look(topics, AnswerTime(), interrupt_);
     if (!found.ok()) return Refuse(found.error(), "looking up topics");
     bool stale = false;
     culprits_.clear();
@@ -183,7 +194,7 @@ Preparation::Step Preparation::CheckTopics() {
     }
     // Partitions may have been added since the topic was looked up.
     if (!stale || look == 2) return refusal;
-    env_.topics.Forget(topics_);
+    env_.topics.Forget(topics);
   }
 }
 
@@ -233,11 +244,55 @@ Preparation::Step Preparation::Begin() {
 }
 
 Preparation::Step Preparation::WriteRecords() {
-  for (std::size_t i = 0; i < records_.size(); ++i) {
-    if (Step refusal = Enqueue(*records_[i], i)) return refusal;
-    if (failed_) return RefuseDelivery(*failed_);
+  for (const auto& member : members_) {
+    for (const txn::Record& record : member->records) {
+      if (Step refusal = Enqueue(record, enqueued_)) return refusal;
+      if (failed_) return RefuseDelivery(*failed_);
+    }
   }
+  last_news_ = Now();
   return std::nullopt;
+}
+
+Preparation::Step Preparation::WriteStream() {
+  if (!streamed_) return std::nullopt;
+  const MonoTime broker_gives_up = begun_at_ + env_.transaction_timeout;
+  for (;;) {
+    if (Now() >= broker_gives_up) {
+      return Refuse(AbortReason::kDeadlineTooClose,
+                    "Kafka's transaction timeout passed before Commit, counted from when more than "
+                    "limits.batch_bytes was there; raise the cluster's transaction_timeout",
+                    true);
+    }
+    if (Step expired = Expired("Commit")) return expired;
+    if (auto piece = feed_.Take()) {
+      if (Step refusal = WritePiece(std::move(*piece))) return refusal;
+    } else if (const auto end = feed_.end()) {
+      give_up_ = end->give_up;
+      if (!end->want_positions) positions_.clear();
+      return std::nullopt;
+    } else if (Step refusal = TakeNews()) {
+      return refusal;
+    }
+  }
+}
+
+Preparation::Step Preparation::WritePiece(WorkFeed::Piece piece) {
+  const std::size_t records = piece.work.records.size();
+  TakeUp({std::make_shared<const txn::BranchWork>(std::move(piece.work))});
+  if (Step refusal = CheckWork()) return refusal;
+  if (Step refusal = CheckTopics()) return refusal;
+  sent_.push_back({acknowledged_.size(), records, std::move(piece.written)});
+  if (Step refusal = WriteRecords()) return refusal;
+  if (records == 0) std::exchange(sent_.back().written, nullptr)();
+  return std::nullopt;
+}
+
+void Preparation::NoteAcknowledged(std::size_t record) {
+  const auto piece = std::ranges::upper_bound(sent_, record, {}, &SentPiece::end);
+  if (piece == sent_.end() || --piece->left > 0) return;
+  std::exchange(piece->written, nullptr)();
+  while (!sent_.empty() && sent_.front().left == 0) sent_.pop_front();
 }
 
 Preparation::Step Preparation::Enqueue(const txn::Record& record, std::size_t index) {
@@ -257,39 +312,48 @@ Preparation::Step Preparation::Enqueue(const txn::Record& record, std::size_t in
 }
 
 Preparation::Step Preparation::AwaitReports() {
-  MonoTime last_news = Now();
   while (reported_ < enqueued_) {
     if (Step expired = Expired("all records were delivered")) return expired;
-    const std::size_t before = reported_;
-    TakeReports(std::min<Duration>(Left(), kSilence));
-    if (failed_) return RefuseDelivery(*failed_);
-    if (reported_ > before) {
-      last_news = Now();
-    } else if (Now() - last_news >= kSilence) {
-      if (Step refusal = CheckStillThere()) return refusal;
-      if (Step refusal = LeaveOutSlow()) return refusal;
-      last_news = Now();
-    }
+    if (Step refusal = TakeNews()) return refusal;
   }
   return AtFailpoint(Failpoint::kLaneAfterFlush);
 }
 
+Preparation::Step Preparation::TakeNews() {
+  const std::size_t before = reported_;
+  TakeReports(std::min<Duration>(Left(), kSilence));
+  if (failed_) return RefuseDelivery(*failed_);
+  if (reported_ == before && reported_ < enqueued_) {
+    if (Now() - last_news_ < kSilence) return std::nullopt;
+    if (Step refusal = CheckStillThere()) return refusal;
+    if (Step refusal = LeaveOutSlow()) return refusal;
+  }
+  last_news_ = Now();
+  return std::nullopt;
+}
+
 // librdkafka asks for ever for a topic that was deleted after we had looked.
 Preparation::Step Preparation::CheckStillThere() {
-  env_.topics.Forget(topics_);
-  const auto found = env_.topics.Look(topics_, AnswerTime(), interrupt_);
+  const std::vector<std::string> topics(topics_.begin(), topics_.end());
+  env_.topics.Forget(topics);
+  const auto found = env_.topics.Look(topics, AnswerTime(), interrupt_);
   if (!found.ok()) return std::nullopt;  // Silence is what we know already.
   bool stale = false;
-  return CheckPartitions(*found, stale);
+  if (Step refusal = CheckPartitions(*found, stale)) return refusal;
+  for (const auto& [name, topic] : *found) {  // Of a stream's earlier pieces, too.
+    if (topic.error != wire::ErrorCode::kNone) return RefuseTopic(name, topic);
+  }
+  return std::nullopt;
 }
 
 // One partition has no leader, say: whoever writes to it may wait, but not keep the others waiting.
 Preparation::Step Preparation::LeaveOutSlow() {
   std::set<std::size_t> slow;
-  for (std::size_t i = 0; i < records_.size(); ++i) {
+  if (members_.size() == 1) return std::nullopt;
+  for (std::size_t i = 0; i < acknowledged_.size(); ++i) {
     if (!acknowledged_[i]) slow.insert(MemberOf(i));
   }
-  if (slow.size() == work_.members.size()) return std::nullopt;
+  if (slow.size() == members_.size()) return std::nullopt;
   Refusal refusal = Refuse(AbortReason::kClusterUnavailable,
                            "records were not acknowledged while others of the batch were", true);
   for (const std::size_t member : slow) culprits_.push_back({member, refusal, true});
@@ -312,6 +376,7 @@ void Preparation::TakeReports(Duration slice) {
     }
     auto& offset = written_.partitions.try_emplace(report.partition, -1).first->second;
     offset = std::max(offset, report.offset);
+    if (streamed_) NoteAcknowledged(report.record);
   });
 }
 
@@ -402,7 +467,7 @@ Preparation::Step Preparation::Expired(const char* what) {
   std::string message = "time was up before " + std::string(what);
   if (enqueued_ > reported_) {
     message += "; " + std::to_string(enqueued_ - reported_) + " of " +
-               std::to_string(records_.size()) + " records are not acknowledged";
+               std::to_string(acknowledged_.size()) + " records are not acknowledged";
   }
   return Refuse(AbortReason::kClusterUnavailable, std::move(message), true);
 }
@@ -436,10 +501,12 @@ Refusal Preparation::RefuseDelivery(const DeliveryReport& report) {
 
 Refusal Preparation::RefuseRecord(std::size_t index, const std::string& topic,
                                   const Failure& failure) {
-  const std::size_t member = MemberOf(index);
-  Refusal refusal =
-      Refuse(failure, "record " + std::to_string(index - first_record_[member] + 1) + " of " +
-                          std::to_string(work_.members[member]->records.size()) + ", " + topic);
+  // A stream's total is not known yet.
+  const std::size_t member = streamed_ ? 0 : MemberOf(index);
+  const std::string which = streamed_ ? std::to_string(index + 1)
+                                      : std::to_string(index - first_record_[member] + 1) + " of " +
+                                            std::to_string(members_[member]->records.size());
+  Refusal refusal = Refuse(failure, "record " + which + ", " + topic);
   // Else the producer failed, and with it everybody's records.
   if (txn::LiesInWork(refusal.reason) || refusal.reason == AbortReason::kClusterUnavailable) {
     Blame(member, refusal);

@@ -208,7 +208,8 @@ std::vector<Setting<Config>> MakeTopSettings() {
       "Transactions that commit together. 1: each has Kafka transactions of its own.")));
   all.push_back(Live(SizeSetting<Config>(
       "limits.batch_bytes", &Config::batch_bytes, kKiB, kGiB, "1MiB",
-      "Buffered work of those that commit together; a transaction of more shares with none.")));
+      "Buffered work of those that commit together; a transaction of more shares with none, "
+      "and is written before Commit.")));
   all.push_back(Live(SizeSetting<Config>(
       "limits.client_buffer_bytes", &Config::client_buffer_bytes, 64 * kKiB, 1024 * kGiB, "128MiB",
       "Buffered work of all transactions begun over one connection.")));

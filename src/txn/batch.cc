@@ -252,13 +252,17 @@ bool IsValidTransition(BatchPhase from, BatchPhase to) {
   std::abort();
 }
 
+std::size_t AddParticipant(Batch& batch, NewParticipant participant) {
+  Require(batch.phase == BatchPhase::kPreparing);
+  batch.participants.push_back(BatchParticipant{.cluster = std::move(participant.cluster),
+                                                .enlisted = participant.enlisted});
+  return batch.participants.size() - 1;
+}
+
 Batch NewBatch(BatchId id, const std::vector<NewParticipant>& participants) {
   Batch batch;
   batch.id = id;
-  for (const NewParticipant& participant : participants) {
-    batch.participants.push_back(
-        BatchParticipant{.cluster = participant.cluster, .enlisted = participant.enlisted});
-  }
+  for (const NewParticipant& participant : participants) AddParticipant(batch, participant);
   // Nothing was written anywhere: there is nobody to wait for, but the decision is still stored, so
   // that COMMITTED stays the answer after a crash.
   if (participants.empty()) batch.phase = BatchPhase::kDeciding;

@@ -127,6 +127,9 @@ struct NewParticipant {
 /// A new batch over these, every one asked to prepare.
 Batch NewBatch(BatchId id, const std::vector<NewParticipant>& participants);
 
+/// Another one, asked to prepare; its index. Only while votes are missing.
+std::size_t AddParticipant(Batch& batch, NewParticipant participant);
+
 /// A batch as recovery finds it in the log: decided, some participants pending. The effects that
 /// start its completion are those of DecisionStored.
 Batch RecoveredBatch(const Decision& decision);

@@ -70,6 +70,8 @@ struct BranchWork {
 /// changed any more, and shared: what another member spoils is tried again.
 struct BatchWork {
   std::vector<std::shared_ptr<const BranchWork>> members;
+  /// Of a large transaction, alone in its batch: the work comes later, piece by piece.
+  bool streamed = false;
 };
 
 // ---- A participant, and how the brokers know it ----------------------------------------------

@@ -24,7 +24,8 @@ void SimClient::Start() {
 
 void SimClient::StartLast() {
   must_commit_ = true;
-  txns_left_ = 5;  // A lane that is found to be fenced costs one transaction.
+  // A lane that is found to be fenced costs one transaction.
+  txns_left_ = world_.options().clusters * world_.options().lanes + 2;
   NextTxn();
 }
 

@@ -71,6 +71,7 @@ coordinator::ClusterStatus SimCluster::status() const {
           .problem = "",
           .check_markers = ChecksMarkers(),
           .transaction_version = world_.options.transaction_version,
+          .lanes_max = world_.options.lanes,
           .lanes_idle = static_cast<int>(idle_.size())};
 }
 

@@ -109,6 +109,10 @@ SimOptions OptionsFor(std::uint64_t seed, Defect defect, Profile profile) {
   // An application's own EndTxn has to be late, which is rare: not worth a thousand runs.
   if (defect == Defect::kUncertainEndIgnored) o.late = std::max(o.late, 0.25);
   Apply(profile, random, o);
+  // A record's weight is some 80 bytes: in some worlds all but the smallest are large.
+  if (random.Chance(0.3) || defect == Defect::kPieceLeftOut) {
+    o.batch_bytes = static_cast<std::size_t>(random.Between(1, 6)) * 50;
+  }
   return o;
 }
 

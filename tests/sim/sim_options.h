@@ -24,6 +24,8 @@ namespace lockstep::sim {
   X(kVoteUnflushed, "vote-unflushed", "a lane votes before its records are delivered")           \
   X(kMemberLeftOut, "member-left-out",                                                           \
     "a lane votes YES although it did not write the work of one of the batch's members")         \
+  X(kPieceLeftOut, "piece-left-out",                                                             \
+    "a lane votes YES although it did not write a piece of a streamed transaction")              \
   X(kSpoiledNotAborted, "spoiled-not-aborted",                                                   \
     "a lane with a batch that was spoiled is used again, and its transaction was not aborted")   \
   X(kInitReusesId, "init-reuses-id",                                                             \
@@ -96,6 +98,7 @@ struct SimOptions {
   bool crowd = false;  ///< Most transactions touch all clusters, so that they share batches.
   int apps = 0;        ///< Applications with a producer of their own.
   std::int16_t transaction_version = 2;
+  std::size_t batch_bytes = 1u << 20;  ///< limits.batch_bytes.
 
   double crash = 0;               ///< Of lockstepd, per step; some of them are orderly stops.
   double lose_request = 0;        ///< Per request: it never arrives.

@@ -35,34 +35,77 @@ SimParticipant::~SimParticipant() { cluster_.NoLongerWantsLane(this); }
 void SimParticipant::Prepare(txn::BatchWork work, MonoTime give_up,
                              coordinator::Callback<txn::Vote> vote) {
   work_ = std::move(work);
-  give_up_ = give_up;
+  finished_ = !work_.streamed;
   vote_ = std::move(vote);
   const Defect defect = cluster_.world().options.defect;
   if (defect == Defect::kMemberLeftOut && work_.members.size() > 1) work_.members.pop_back();
-  for (const auto& member : work_.members) {
-    for (const txn::Record& record : member->records) {
-      records_[{record.topic, record.partition.value_or(0)}].push_back(record.value.value_or(""));
-    }
-    offsets_.insert(offsets_.end(), member->offsets.begin(), member->offsets.end());
-  }
-  if (records_.empty() && offsets_.empty()) {
+  for (const auto& member : work_.members) TakeUp(*member);
+  if (finished_ && records_.empty() && offsets_.empty()) {
     cluster_.world().scheduler.After({}, life(), [this] {
       if (preparing()) TellVote({.kind = txn::Vote::Kind::kReadOnly});
     });
     return;
   }
-  cluster_.world().scheduler.After(give_up - cluster_.world().clock.Now(), life(), [this] {
-    if (preparing()) Refuse(AbortReason::kClusterUnavailable, "not prepared in time");
-  });
+  GiveUpAt(give_up);
   // Never from inside the call: the lane is asked for in a step of its own.
   cluster_.world().scheduler.After({}, life(), [this] {
     if (preparing()) cluster_.WantLane(this);
   });
 }
 
+void SimParticipant::GiveUpAt(MonoTime time) {
+  cluster_.world().scheduler.After(time - cluster_.world().clock.Now(), life(), [this] {
+    if (preparing()) Refuse(AbortReason::kClusterUnavailable, "not prepared in time");
+  });
+}
+
+void SimParticipant::TakeUp(const txn::BranchWork& work) {
+  for (const txn::Record& record : work.records) {
+    records_[{record.topic, record.partition.value_or(0)}].push_back(record.value.value_or(""));
+  }
+  offsets_.insert(offsets_.end(), work.offsets.begin(), work.offsets.end());
+}
+
+void SimParticipant::Write(txn::BranchWork piece, coordinator::Callback<> written) {
+  pieces_.push_back({std::move(piece), std::move(written)});
+  if (cluster_.world().options.defect == Defect::kPieceLeftOut && pieces_.size() > 1) {
+    pieces_.back().work = {};
+  }
+  if (std::exchange(waits_for_piece_, false)) NextPiece();
+}
+
+void SimParticipant::Finish(MonoTime give_up, bool /*want_positions*/) {
+  finished_ = true;
+  GiveUpAt(give_up);
+  if (std::exchange(waits_for_piece_, false)) NextPiece();
+}
+
+/// Never from inside Write or Finish, and not while one is being written.
+void SimParticipant::NextPiece() {
+  cluster_.world().scheduler.After({}, life(), [this] {
+    if (!preparing()) return;
+    records_.clear();
+    if (!pieces_.empty()) {
+      TakeUp(pieces_.front().work);
+      return AddPartitions();
+    }
+    if (finished_) return SendOffsets(0);
+    waits_for_piece_ = true;
+  });
+}
+
+void SimParticipant::Delivered() {
+  if (!work_.streamed) return SendOffsets(0);
+  const coordinator::Callback<> written = std::move(pieces_.front().written);
+  pieces_.pop_front();
+  written();
+  NextPiece();
+}
+
 void SimParticipant::TakeLane(Lane* lane) {
   lane_ = lane;
   begun_ = cluster_.world().clock.Now();
+  if (work_.streamed) return NextPiece();
   AddPartitions();
 }
 
@@ -104,7 +147,7 @@ bool SimParticipant::Failed(KafkaError error, std::function<void()> again) {
 }
 
 void SimParticipant::AddPartitions() {
-  if (records_.empty()) return SendOffsets(0);
+  if (records_.empty()) return Delivered();
   std::vector<txn::TopicPartition> partitions;
   for (const auto& [partition, values] : records_) partitions.push_back(partition);
   Ask<KafkaError>(
@@ -122,10 +165,14 @@ void SimParticipant::AddPartitions() {
 void SimParticipant::Produce() {
   undelivered_ = records_.size();
   for (const auto& [partition, values] : records_) {
-    evidence_[partition] = -1;
+    evidence_.try_emplace(partition, -1);
     ProduceTo(partition, values);
   }
-  if (cluster_.world().options.defect == Defect::kVoteUnflushed) SendOffsets(0);
+  if (VotesUnflushed()) SendOffsets(0);
+}
+
+bool SimParticipant::VotesUnflushed() const {
+  return cluster_.world().options.defect == Defect::kVoteUnflushed && !work_.streamed;
 }
 
 void SimParticipant::ProduceTo(const txn::TopicPartition& partition,
@@ -142,7 +189,7 @@ void SimParticipant::ProduceTo(const txn::TopicPartition& partition,
         lane_->next_sequence[partition] += count;
         evidence_[partition] = appended.base_offset + count - 1;
         if (--undelivered_ > 0) return;
-        if (cluster_.world().options.defect != Defect::kVoteUnflushed) SendOffsets(0);
+        if (!VotesUnflushed()) Delivered();
       });
 }
 

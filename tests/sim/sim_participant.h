@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <set>
@@ -20,6 +21,8 @@ class SimParticipant final : public coordinator::Participant {
 
   void Prepare(txn::BatchWork work, MonoTime give_up,
                coordinator::Callback<txn::Vote> vote) override;
+  void Write(txn::BranchWork piece, coordinator::Callback<> written) override;
+  void Finish(MonoTime give_up, bool want_positions) override;
   void Commit(coordinator::Callback<Status> done) override;
   void Abort(coordinator::Callback<bool> done) override;
   void Release() override;
@@ -31,8 +34,13 @@ class SimParticipant final : public coordinator::Participant {
   void Ask(const std::string& what, std::function<R(FakeKafka&)> request,
            std::function<void(R)> answered);
   void Unanswered();
+  void GiveUpAt(MonoTime time);
+  void TakeUp(const txn::BranchWork& work);
+  void NextPiece();
+  void Delivered();
   void AddPartitions();
   void Produce();
+  bool VotesUnflushed() const;
   void ProduceTo(const txn::TopicPartition& partition, const std::vector<std::string>& values);
   void SendOffsets(std::size_t group);
   void CommitOffsets(std::size_t group);
@@ -55,15 +63,22 @@ class SimParticipant final : public coordinator::Participant {
   SimCluster& cluster_;
   std::shared_ptr<const int> life_ = std::make_shared<const int>(0);
   txn::BatchWork work_;
-  std::vector<txn::GroupOffsets> offsets_;  // Of all members, in their order.
-  MonoTime give_up_{};
-  coordinator::Callback<txn::Vote> vote_;  // Null once it voted, or may not any more.
+  std::vector<txn::GroupOffsets> offsets_;  // Of all members, or pieces, in their order.
+  coordinator::Callback<txn::Vote> vote_;   // Null once it voted, or may not any more.
   Lane* lane_ = nullptr;
   MonoTime begun_{};
   bool stopped_ = false;         // No more requests of the preparation.
   bool in_transaction_ = false;  // The broker said that a partition was added.
   int in_flight_ = 0;            // Requests that may change the transaction, still waited for.
   bool unanswered_ = false;      // One of them was given up.
+  struct Piece {
+    txn::BranchWork work;
+    coordinator::Callback<> written;
+  };
+  std::deque<Piece> pieces_;  // Of a stream: the first one is being written.
+  bool waits_for_piece_ = false;
+  bool finished_ = false;
+  // Of the work, or of the piece that is being written.
   std::map<txn::TopicPartition, std::vector<std::string>> records_;
   std::size_t undelivered_ = 0;  // Partitions without a delivery report.
   std::map<txn::TopicPartition, std::int64_t> evidence_;

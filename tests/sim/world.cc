@@ -23,6 +23,7 @@ coordinator::CoordinatorOptions OptionsOf(const SimOptions& options) {
   coordinator::CoordinatorOptions result;
   result.prepare_timeout = options.prepare_timeout;
   result.deadline_margin = options.deadline_margin;
+  result.limits.batch_bytes = options.batch_bytes;
   return result;
 }
 

@@ -78,7 +78,9 @@ type CoordinatorClient interface {
 	// with the timeout and label of its own; RegisterProducer aborts it.
 	BeginGlobalTxn(ctx context.Context, in *BeginGlobalTxnRequest, opts ...grpc.CallOption) (*BeginGlobalTxnResponse, error)
 	// Adds records for one cluster. They are buffered: the cluster hears of them at Commit, so what
-	// is wrong with a topic or a record is Commit's answer.
+	// is wrong with a topic or a record is Commit's answer. A transaction of more than
+	// limits.batch_bytes is written as it comes: then an answer waits until the brokers have taken
+	// enough of it, and what is wrong aborts the transaction, as GetTxn and Commit tell.
 	//
 	//	INVALID_ARGUMENT     UNKNOWN_CLUSTER
 	//	FAILED_PRECONDITION  WRONG_STATE    the transaction is not ACTIVE any more, or the sequence
@@ -413,7 +415,9 @@ type CoordinatorServer interface {
 	// with the timeout and label of its own; RegisterProducer aborts it.
 	BeginGlobalTxn(context.Context, *BeginGlobalTxnRequest) (*BeginGlobalTxnResponse, error)
 	// Adds records for one cluster. They are buffered: the cluster hears of them at Commit, so what
-	// is wrong with a topic or a record is Commit's answer.
+	// is wrong with a topic or a record is Commit's answer. A transaction of more than
+	// limits.batch_bytes is written as it comes: then an answer waits until the brokers have taken
+	// enough of it, and what is wrong aborts the transaction, as GetTxn and Commit tell.
 	//
 	//	INVALID_ARGUMENT     UNKNOWN_CLUSTER
 	//	FAILED_PRECONDITION  WRONG_STATE    the transaction is not ACTIVE any more, or the sequence

@@ -52,8 +52,8 @@ class Load {
   Load& operator=(const Load&) = delete;
 
   void Finish() {
-    // First, for clients that go on would keep the lock: it prefers those who share it. Then the lock,
-    // for who has not seen it yet is about to wait.
+    // First, for clients that go on would keep the lock: it prefers those who share it. Then the
+    // lock, for who has not seen it yet is about to wait.
     stopping_ = true;
     { const std::unique_lock lock(server_changes_); }
     restarted_.notify_all();

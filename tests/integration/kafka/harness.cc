@@ -142,16 +142,34 @@ void Branch::Run(std::function<void()> task) {
   done.get_future().wait();
 }
 
-std::future<txn::Vote> Branch::StartPrepare(txn::BranchWork work, Duration time) {
+std::future<txn::Vote> Branch::StartPrepare(txn::BatchWork work, Duration time) {
   const auto promise = std::make_shared<std::promise<txn::Vote>>();
   Run([&] {
-    participant_->Prepare({{std::make_shared<const txn::BranchWork>(std::move(work))}},
-                          clock_.Now() + time, [promise, voted = voted_](txn::Vote vote) {
+    participant_->Prepare(std::move(work), clock_.Now() + time,
+                          [promise, voted = voted_](txn::Vote vote) {
                             *voted = true;
                             promise->set_value(std::move(vote));
                           });
   });
   return promise->get_future();
+}
+
+std::future<txn::Vote> Branch::StartPrepare(txn::BranchWork work, Duration time) {
+  return StartPrepare({{std::make_shared<const txn::BranchWork>(std::move(work))}, false}, time);
+}
+
+std::future<txn::Vote> Branch::Stream(Duration time) {
+  return StartPrepare({{std::make_shared<const txn::BranchWork>()}, true}, time);
+}
+
+std::future<void> Branch::Write(txn::BranchWork piece) {
+  const auto written = std::make_shared<std::promise<void>>();
+  Run([&] { participant_->Write(std::move(piece), [written] { written->set_value(); }); });
+  return written->get_future();
+}
+
+void Branch::Finish(Duration time) {
+  Run([&] { participant_->Finish(clock_.Now() + time, true); });
 }
 
 txn::Vote Branch::Prepare(txn::BranchWork work, Duration time) {

@@ -138,12 +138,18 @@ class Branch {
   /// The vote may never come (see coordinator::Participant): voted() tells.
   std::future<txn::Vote> StartPrepare(txn::BranchWork work,
                                       Duration time = std::chrono::seconds(20));
+  /// The vote of work that comes by Write.
+  std::future<txn::Vote> Stream(Duration time = std::chrono::seconds(20));
+  /// Ready once the piece is written.
+  std::future<void> Write(txn::BranchWork piece);
+  void Finish(Duration time = std::chrono::seconds(20));
   bool voted() const { return *voted_; }
   Status Commit();
   void Abort();
   void Release();
 
  private:
+  std::future<txn::Vote> StartPrepare(txn::BatchWork work, Duration time);
   /// On the executor, or here if that has stopped; returns once it was done.
   void Run(std::function<void()> task);
 

@@ -147,6 +147,115 @@ TEST_P(LanesTest, AThousandRecordsAndTheirEvidence) {
   EXPECT_EQ(Committed().size(), 1000u);
 }
 
+// ---- In pieces ----------------------------------------------------------------------------------
+
+TEST_P(LanesTest, PiecesAreWrittenBeforeTheVote) {
+  CommitOne("before");
+  const auto branch = NewBranch();
+  auto vote = branch->Stream();
+  for (int piece = 0; piece < 5; ++piece) {
+    std::vector<txn::Record> records;
+    for (int i = 0; i < 100; ++i) {
+      records.push_back(MakeRecord(topic_, std::to_string(piece * 100 + i), 0));
+    }
+    ASSERT_EQ(branch->Write(Records(records)).wait_for(std::chrono::seconds(20)),
+              std::future_status::ready);
+  }
+  EXPECT_FALSE(branch->voted());
+  EXPECT_THAT(Committed(::lockstep::testing::Open::kStopAtThem), ElementsAre("before"));
+
+  txn::BranchWork last = One("last");
+  last.offsets = {Offsets("pieces", 7)};
+  branch->Write(last);
+  branch->Finish();
+  const txn::Vote yes = vote.get();
+  ASSERT_EQ(yes.kind, txn::Vote::Kind::kYes) << yes.refusal.message;
+  ASSERT_NE(yes.positions, nullptr);
+  ASSERT_EQ(yes.positions->size(), 501u);
+  EXPECT_EQ(yes.positions->back().offset, yes.positions->front().offset + 500);
+  ASSERT_TRUE(branch->Commit().ok());
+  branch->Release();
+
+  const std::vector<std::string> read = Committed();
+  ASSERT_EQ(read.size(), 502u);
+  EXPECT_EQ(read[1], "0");
+  EXPECT_EQ(read[500], "499");
+  EXPECT_EQ(read.back(), "last");
+  EXPECT_THAT(CommittedOffsets("pieces"), HasSubstr(topic_));
+}
+
+TEST_P(LanesTest, AStreamThatIsAbortedIsNeverVisible) {
+  const auto branch = NewBranch();
+  auto vote = branch->Stream();
+  branch->Write(One("x")).wait();
+  branch->Write(One("y"));
+  branch->Abort();
+  branch->Release();
+  EXPECT_FALSE(branch->voted());
+  CommitOne("z");
+  EXPECT_THAT(Committed(), ElementsAre("z"));
+}
+
+TEST_P(LanesTest, WhatIsWrongWithAPieceIsToldAtOnce) {
+  const auto branch = NewBranch();
+  auto vote = branch->Stream();
+  branch->Write(Records({MakeRecord(topic_, "1"), MakeRecord(topic_, "2")})).wait();
+  txn::Record third = MakeRecord(topic_, "3");
+  third.timestamp_ms = -1;
+  branch->Write(Records({third}));
+  const txn::Vote no = vote.get();
+  EXPECT_EQ(no.kind, txn::Vote::Kind::kNo);
+  EXPECT_EQ(no.refusal.reason, AbortReason::kInvalidRecord);
+  EXPECT_THAT(no.refusal.message, HasSubstr("record 3: timestamp -1"));
+  branch->Abort();
+  branch->Release();
+
+  const auto other = NewBranch();
+  auto refused = other->Stream();
+  other->Write(One("4")).wait();
+  other->Write(Records({MakeRecord("no-such-topic", "5")}));
+  const txn::Vote unknown = refused.get();
+  EXPECT_EQ(unknown.refusal.reason, AbortReason::kUnknownTopic);
+  other->Abort();
+  other->Release();
+  CommitOne("z");
+  EXPECT_THAT(Committed(), ElementsAre("z"));
+}
+
+TEST_P(LanesTest, PiecesThatComeBeforeALaneIsFreeWaitForIt) {
+  const auto first = NewBranch();  // There is one lane.
+  PrepareYes(*first, One("first"));
+  const auto branch = NewBranch();
+  auto vote = branch->Stream();
+  auto written = branch->Write(One("second"));
+  branch->Finish();
+  ASSERT_TRUE(first->Commit().ok());
+  first->Release();
+  const txn::Vote yes = vote.get();
+  ASSERT_EQ(yes.kind, txn::Vote::Kind::kYes) << yes.refusal.message;
+  EXPECT_EQ(written.wait_for(std::chrono::seconds(0)), std::future_status::ready);
+  ASSERT_TRUE(branch->Commit().ok());
+  branch->Release();
+  EXPECT_THAT(Committed(), ElementsAre("first", "second"));
+}
+
+// The broker would end it, and the records written so far would be lost without a word.
+TEST_P(LanesTest, KafkasOwnTimeoutIsToldBeforeCommit) {
+  ClusterConfig config = Config();
+  config.transaction_timeout = std::chrono::seconds(2);
+  NewProcess(config);
+  const auto branch = NewBranch();
+  auto vote = branch->Stream(std::chrono::minutes(5));
+  branch->Write(One("x")).wait();
+  const txn::Vote no = vote.get();
+  EXPECT_EQ(no.refusal.reason, AbortReason::kDeadlineTooClose);
+  EXPECT_THAT(no.refusal.message, HasSubstr("raise the cluster's transaction_timeout"));
+  branch->Abort();
+  branch->Release();
+  CommitOne("z");
+  EXPECT_THAT(Committed(), ElementsAre("z"));
+}
+
 TEST_P(LanesTest, NothingToWriteIsAReadOnlyVote) {
   for (const bool empty_group : {false, true}) {
     txn::BranchWork work;

@@ -26,6 +26,7 @@ namespace {
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using testing::Lockstepd;
 
 class LockstepdTest : public ::testing::Test {
@@ -144,6 +145,57 @@ TEST_F(LockstepdTest, AnUndecidedTransactionIsAbortedByACrash) {
       0);
   EXPECT_THAT(testing::ReadValues(Bootstrap(0), topic), ElementsAre("next"));
   EXPECT_THAT(testing::ReadValues(Bootstrap(1), topic), ElementsAre("next"));
+}
+
+TEST_F(LockstepdTest, ALargeTransactionIsWrittenBeforeCommitAndNotSeenBefore) {
+  const std::string topic = NewTopic();
+  Lockstepd daemon(BothClusters());
+  StartReady(daemon);
+  const std::string value(400'000, 'x');
+  const auto write = [&](testing::TestTxn& txn) {
+    for (int i = 0; i < 8; ++i) {
+      ASSERT_TRUE(txn.Produce(i % 2 == 0 ? "a" : "b", topic, std::to_string(i) + value, 0).ok());
+    }
+  };
+  testing::TestTxn killed(daemon.coordinator());
+  write(killed);
+  daemon.Kill();
+  StartReady(daemon);
+  EXPECT_EQ(testing::GetTxn(daemon.coordinator(), killed.id()).state(), v1::TXN_STATE_ABORTED);
+
+  testing::TestTxn txn(daemon.coordinator());
+  write(txn);
+  EXPECT_EQ(testing::GetTxn(daemon.coordinator(), txn.id()).state(), v1::TXN_STATE_ACTIVE);
+  // It is on the broker, open, behind what is left of the one before.
+  EXPECT_THAT(testing::ReadValues(Bootstrap(0), topic, testing::Open::kStopAtThem), IsEmpty());
+  v1::CommitResponse committed;
+  ASSERT_TRUE(txn.Commit(&committed).ok());
+  EXPECT_EQ(committed.outcome(), v1::OUTCOME_COMMITTED);
+  for (const int cluster : {0, 1}) {
+    const auto values = testing::ReadValues(Bootstrap(cluster), topic);
+    ASSERT_EQ(values.size(), 4u);
+    for (int i = 0; i < 4; ++i) {
+      EXPECT_EQ(values[i], std::to_string(2 * i + cluster) + value);
+    }
+  }
+}
+
+TEST_F(LockstepdTest, ALargeTransactionThatIsWrongAbortsAsItIsSent) {
+  const std::string topic = NewTopic();
+  Lockstepd daemon(BothClusters());
+  StartReady(daemon);
+  testing::TestTxn txn(daemon.coordinator());
+  const std::string value(400'000, 'x');
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(txn.Produce("a", topic, value).ok());
+  ASSERT_TRUE(txn.Produce("a", "no-such-topic", value).ok());
+  daemon.Await("abort", 10s, [&] {
+    return testing::GetTxn(daemon.coordinator(), txn.id()).state() == v1::TXN_STATE_ABORTED;
+  });
+  EXPECT_EQ(txn.Produce("a", topic, value).error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  v1::CommitResponse answer;
+  ASSERT_TRUE(txn.Commit(&answer).ok());
+  EXPECT_EQ(answer.outcome(), v1::OUTCOME_ABORTED);
+  EXPECT_EQ(answer.abort().reason(), v1::ABORT_REASON_UNKNOWN_TOPIC);
 }
 
 // ---- Watches ------------------------------------------------------------------------------------

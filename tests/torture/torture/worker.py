@@ -132,7 +132,7 @@ class Client:
                 for index, cluster in enumerate(sorted(chosen))]
 
     def size(self) -> int:
-        return BIG if self.random.random() < 0.004 else self.random.randint(10, 200)
+        return BIG if self.random.random() < 0.01 else self.random.randint(10, 200)
 
     def intent(self, name: str, mode: str, writes: list[tuple[str, str, int, int]], **values: Any) -> None:
         self.history.write("intent", t=name, client=self.name, mode=mode, writes=writes, **values)

@@ -132,8 +132,31 @@ class FakeCluster::FakeParticipant final : public coordinator::Participant {
   explicit FakeParticipant(FakeCluster& cluster) : cluster_(cluster) {}
 
   void Prepare(txn::BatchWork work, MonoTime, Callback<txn::Vote> vote) override {
-    const Behaviour behaviour = cluster_.behaviour();
     cluster_.prepares_ += static_cast<int>(work.members.size());
+    if (work.streamed) {
+      stream_vote_ = std::move(vote);
+      return;
+    }
+    Vote(work, std::move(vote));
+  }
+  void Write(txn::BranchWork piece, Callback<> written) override {
+    cluster_.NotePiece(piece, std::move(written));
+    for (txn::Record& record : piece.records) streamed_.records.push_back(std::move(record));
+    for (txn::GroupOffsets& group : piece.offsets) streamed_.offsets.push_back(std::move(group));
+    const txn::BatchWork work{{std::make_shared<txn::BranchWork>(streamed_)}, true};
+    const txn::Vote answer = VoteOn(work, cluster_.behaviour());
+    if (answer.kind != txn::Vote::Kind::kNo || stream_vote_ == nullptr) return;
+    cluster_.executor_.Post(
+        [vote = std::exchange(stream_vote_, nullptr), answer] { vote(answer); });
+  }
+  void Finish(MonoTime, bool want_positions) override {
+    streamed_.want_positions = want_positions;
+    if (stream_vote_ == nullptr) return;
+    Vote({{std::make_shared<txn::BranchWork>(std::move(streamed_))}, true},
+         std::exchange(stream_vote_, nullptr));
+  }
+  void Vote(const txn::BatchWork& work, Callback<txn::Vote> vote) {
+    const Behaviour behaviour = cluster_.behaviour();
     cluster_.Note(work);
     if (!behaviour.votes) return;
     auto tell = [vote = std::move(vote), answer = VoteOn(work, behaviour)] { vote(answer); };
@@ -208,7 +231,31 @@ class FakeCluster::FakeParticipant final : public coordinator::Participant {
   }
 
   FakeCluster& cluster_;
+  txn::BranchWork streamed_;
+  Callback<txn::Vote> stream_vote_;  // Until it voted.
 };
+
+void FakeCluster::NotePiece(const txn::BranchWork& piece, Callback<> written) {
+  const std::lock_guard lock(mutex_);
+  std::string values;
+  for (const txn::Record& record : piece.records) values += record.value.value_or("");
+  pieces_.push_back(values);
+  if (holds_pieces_) {
+    held_pieces_.push_back(std::move(written));
+  } else {
+    executor_.Post(std::move(written));
+  }
+}
+
+std::vector<std::string> FakeCluster::pieces() const {
+  const std::lock_guard lock(mutex_);
+  return pieces_;
+}
+
+void FakeCluster::LetHeldPieces() {
+  const std::lock_guard lock(mutex_);
+  for (auto& written : std::exchange(held_pieces_, {})) executor_.Post(std::move(written));
+}
 
 void FakeCluster::Note(const txn::BatchWork& work) {
   const std::lock_guard lock(mutex_);
@@ -261,6 +308,7 @@ coordinator::ClusterStatus FakeCluster::status() const {
   status.state = behaviour().state;
   status.kafka_cluster_id = KafkaClusterId("kafka-" + name_.get());
   status.check_markers = !behaviour().missing_markers.empty();
+  status.lanes_max = 4;
   status.lanes_idle = 2;
   status.transaction_version = behaviour().transaction_version;
   return status;

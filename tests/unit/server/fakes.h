@@ -117,6 +117,11 @@ class FakeCluster final : public coordinator::Cluster {
       : name_(std::move(name)), executor_(executor) {}
 
   void Set(Behaviour behaviour);
+  /// Pieces of streamed work are acknowledged at once, or wait for LetHeldPieces.
+  void HoldPieces(bool hold) { holds_pieces_ = hold; }
+  void LetHeldPieces();
+  /// The values of the records of each piece, from the first.
+  std::vector<std::string> pieces() const;
   /// The work of the last Prepare, of all its members.
   txn::BranchWork prepared_work() const;
   /// The values of all records of each Prepare; those of one member are separated by a comma.
@@ -167,6 +172,7 @@ class FakeCluster final : public coordinator::Cluster {
   class FakeParticipant;
   Behaviour behaviour() const;
   void Note(const txn::BatchWork& work);
+  void NotePiece(const txn::BranchWork& piece, coordinator::Callback<> written);
   txn::EndTxnAnswer End(Producer& producer, const txn::ParticipantName& name,
                         txn::Direction direction);
 
@@ -176,11 +182,14 @@ class FakeCluster final : public coordinator::Cluster {
   std::atomic<bool> repaired_ = false;
   std::atomic<int> prepares_ = 0;
   mutable std::mutex mutex_;
-  Behaviour behaviour_;                      // Guarded by mutex_.
-  txn::BranchWork work_;                     // Guarded by mutex_.
-  std::vector<std::string> batches_;         // Guarded by mutex_.
-  std::vector<std::function<void()>> held_;  // Guarded by mutex_.
+  Behaviour behaviour_;                             // Guarded by mutex_.
+  txn::BranchWork work_;                            // Guarded by mutex_.
+  std::vector<std::string> batches_;                // Guarded by mutex_.
+  std::vector<std::function<void()>> held_;         // Guarded by mutex_.
+  std::vector<std::string> pieces_;                 // Guarded by mutex_.
+  std::vector<std::function<void()>> held_pieces_;  // Guarded by mutex_.
   std::atomic<bool> holds_votes_ = false;
+  std::atomic<bool> holds_pieces_ = false;
   std::map<TransactionalId, Producer> producers_;  // Guarded by mutex_.
   std::int64_t next_start_ms_ = 1000;              // Guarded by mutex_.
 };

@@ -1,0 +1,101 @@
+#include <algorithm>
+#include <utility>
+
+#include "coordinator/coordinator.h"
+#include "coordinator/views.h"
+
+/// Large transactions, which are written while their client still sends: docs/design/batches.md.
+namespace lockstep::coordinator {
+
+namespace {
+
+/// What may be on its way to the brokers before the client has to wait, in batches' sizes: one is
+/// written while the next one comes.
+constexpr std::size_t kBatchesOnTheirWay = 2;
+/// The part of a cluster's lanes that clients may hold before they commit.
+constexpr int kStreamPart = 2;
+
+}  // namespace
+
+void Coordinator::Stream(OpenTxn& txn) {
+  const bool large = txn.bytes > options_.limits.batch_bytes || !txn.streams.empty();
+  // What has a producer of the client's own in it stays buffered: its branches begin together.
+  if (!large || txn.has_enlisted()) return;
+  for (auto& [cluster, work] : std::exchange(txn.work, {})) {
+    auto stream = std::ranges::find(txn.streams, cluster);
+    if (stream == txn.streams.end()) {
+      if (!MayStream(cluster)) {
+        txn.work.emplace(cluster, std::move(work));
+        continue;
+      }
+      StartStream(txn, cluster);
+      stream = std::prev(txn.streams.end());
+    }
+    WritePiece(txn, static_cast<std::size_t>(stream - txn.streams.begin()), std::move(*work));
+  }
+}
+
+bool Coordinator::MayStream(const ClusterName& cluster) const {
+  const auto streams = streams_.find(cluster);
+  const int held = streams == streams_.end() ? 0 : streams->second;
+  const ClusterStatus status = FindCluster(cluster)->status();
+  return status.state == ClusterState::kReady && held < status.lanes_max / kStreamPart;
+}
+
+void Coordinator::StartStream(OpenTxn& txn, const ClusterName& cluster) {
+  BatchRunner::Branch branch{.cluster = FindCluster(cluster)};
+  if (txn.runner == nullptr) {
+    std::vector<BatchRunner::Branch> branches;
+    branches.push_back(std::move(branch));
+    const BatchId batch(next_batch_++);
+    txn.runner = std::make_shared<BatchRunner>(RunnerPorts(), batch, std::vector{txn.view.id},
+                                               std::vector<txn::MemberKey>(), std::move(branches));
+    runners_[batch] = txn.runner;
+  } else {
+    txn.runner->Add(std::move(branch));
+  }
+  txn.runner->Stream(txn.streams.size(), txn.expires);
+  txn.streams.push_back(cluster);
+  ++streams_[cluster];
+}
+
+void Coordinator::WritePiece(OpenTxn& txn, std::size_t stream, txn::BranchWork piece) {
+  const std::size_t bytes = Weight(piece);
+  txn.runner->Write(stream, std::move(piece), [this, id = txn.view.id, bytes] {
+    const auto found = open_.find(id);
+    if (found == open_.end()) return;
+    OpenTxn& txn = found->second;
+    GiveBack(txn, bytes);
+    if (txn.bytes > kBatchesOnTheirWay * options_.limits.batch_bytes) return;
+    for (const auto& done : std::exchange(txn.paused, {})) done({});
+  });
+}
+
+void Coordinator::AnswerTaken(OpenTxn& txn, Callback<Status> done) {
+  const bool full = txn.bytes > kBatchesOnTheirWay * options_.limits.batch_bytes;
+  if (!full || txn.streams.empty()) return done({});
+  txn.paused.push_back(std::move(done));
+}
+
+void Coordinator::CommitStreamed(OpenTxn& txn) {
+  const std::shared_ptr<BatchRunner> runner = txn.runner;
+  const std::size_t streams = txn.streams.size();
+  EndStreams(txn, {});
+  runner->Begin(std::min(clock_.Now() + options_.prepare_timeout, txn.expires));
+  // No stream has its vote before all of these are there.
+  for (const auto& [cluster, work] : txn.work) {
+    BatchRunner::Branch branch{.cluster = FindCluster(cluster)};
+    branch.work.members.push_back(work);
+    runner->Prepare(runner->Add(std::move(branch)));
+  }
+  for (std::size_t i = 0; i < streams; ++i) runner->Finish(i, txn.want_positions);
+}
+
+void Coordinator::EndStreams(OpenTxn& txn, const Status& paused) {
+  for (const ClusterName& cluster : std::exchange(txn.streams, {})) {
+    if (--streams_[cluster] == 0) streams_.erase(cluster);
+  }
+  for (const auto& done : std::exchange(txn.paused, {})) done(paused);
+}
+
+}  // namespace lockstep::coordinator
