@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 from typing import Iterator
 
@@ -45,23 +47,19 @@ class Comments:
 
 def paragraphs(comment: str) -> str:
     """Markdown of a comment: what is indented is a table of codes, or an example, and stays as it is."""
-    out: list[str] = []
-    fenced = False
-    for line in comment.split("\n"):
-        indented = line.startswith("  ")
-        if indented != fenced and (line or not fenced):
-            out.append("```text" if indented else "```")
-            if indented:
-                out.insert(-1, "")
-            fenced = indented
-        out.append(line[2:] if indented else escaped(line))
-    if fenced:
-        out.append("```")
-    return "\n".join(out)
+    out = []
+    for indented, lines in itertools.groupby(comment.split("\n"), lambda line: line.startswith("  ")):
+        text = "\n".join(lines).strip("\n")
+        if text:
+            out.append(f"```text\n{textwrap.dedent(text)}\n```" if indented else escaped(text))
+    return "\n\n".join(out)
 
 
 def escaped(text: str) -> str:
-    return re.sub(r"([<>*_|])", r"\\\1", text)
+    """What Markdown would take for its own, but in `code`."""
+    parts = text.split("`")
+    parts[::2] = [re.sub(r"([<>*_|])", r"\\\1", part) for part in parts[::2]]
+    return "`".join(parts)
 
 
 def anchor(name: str) -> str:
