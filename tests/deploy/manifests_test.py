@@ -151,6 +151,12 @@ class References(unittest.TestCase):
                 self.assertTrue(selector)
                 self.assertLessEqual(selector.items(), self.labels(overlay).items(), overlay)
 
+    def test_an_application_is_let_in_by_one_label(self) -> None:
+        for overlay in ("base", "overlays/example"):
+            (policy,) = of_kind(overlay, "NetworkPolicy")
+            self.assertEqual(policy["spec"]["ingress"][0]["from"],
+                             [{"podSelector": {"matchLabels": {"uses-lockstep": "true"}}}])
+
     def test_ports_and_sources_exist(self) -> None:
         for overlay in OVERLAYS:
             names = {(one["kind"], one["metadata"]["name"]) for one in rendered(overlay)}
