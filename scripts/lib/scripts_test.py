@@ -34,6 +34,7 @@ def load(path: Path) -> ModuleType:
 check_includes = load(SCRIPTS / "check-includes")
 run_ctest = load(SCRIPTS / "lib" / "run_ctest.py")
 check_protos = load(SCRIPTS / "lib" / "check_protos.py")
+check_messages = load(SCRIPTS / "lib" / "check_messages.py")
 
 
 class CheckIncludes(unittest.TestCase):
@@ -51,6 +52,23 @@ class CheckIncludes(unittest.TestCase):
                 ("log", "coordinator/coordinator.h"), ("kafka", "rocksdb/db.h"),
                 ("server", "rocksdb/db.h"), ("server", "no/such/library.h")):
             self.assertIsNotNone(check_includes.violation(folder, header), f"{folder} {header}")
+
+
+class CheckMessages(unittest.TestCase):
+    KNOWN = check_messages.literals('''
+        Fail("no '" + name + "' is configured; "
+             "there are: " + list);''')
+
+    def unknown(self, cell: str) -> list[str]:
+        return check_messages.unknown(f"| what | {cell} |", self.KNOWN)
+
+    def test_knows_what_is_put_together(self) -> None:
+        for cell in ("`no '…' is configured; there are: …`", "`lockstepctl log dump FOLDER`",
+                     "`INVALID_ARGUMENT UNKNOWN_CLUSTER`", "no code"):
+            self.assertEqual(self.unknown(cell), [], cell)
+
+    def test_finds_what_no_source_says(self) -> None:
+        self.assertEqual(len(self.unknown("`no '…' was ever configured here`")), 1)
 
 
 class ReadJunit(unittest.TestCase):
