@@ -420,7 +420,10 @@ TxnView Coordinator::ViewOf(const OpenTxn& txn) const {
         BranchesOf(*txn.runner, txn.want_positions ? std::optional(txn.member) : std::nullopt);
     if (txn.streams.empty()) return view;
   }
-  for (const auto& [cluster, work] : txn.work) view.branches.push_back({.cluster = cluster});
+  for (const auto& [cluster, work] : txn.work) {
+    if (std::ranges::find(txn.streams, cluster) != txn.streams.end()) continue;  // It has a branch.
+    view.branches.push_back({.cluster = cluster});
+  }
   for (const auto& [cluster, participant] : txn.enlisted) {
     view.branches.push_back(
         {.cluster = cluster, .participant = participant->name(), .enlisted = true});

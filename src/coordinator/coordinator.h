@@ -176,6 +176,7 @@ class Coordinator : private BatchRunner::Listener {
     std::list<Waiter> waiters;
     /// Where it is written before Commit: in the order of the runner's first participants.
     std::vector<ClusterName> streams;
+    std::size_t on_their_way = 0;          // Of `bytes`: written, and not acknowledged.
     std::vector<Callback<Status>> paused;  // Work that was taken, answered once less is on its way.
     std::optional<txn::ClientKey> key;
     bool want_positions = false;
@@ -207,8 +208,9 @@ class Coordinator : private BatchRunner::Listener {
   Status TakeWork(OpenTxn& txn, const ClusterName& cluster, txn::BranchWork work,
                   std::uint64_t sequence, const std::optional<KafkaClusterId>& expected);
   // Large transactions are written before Commit: streaming.cc.
-  /// Writes what is buffered, where it may.
+  /// Writes what is buffered once it is enough, where it may.
   void Stream(OpenTxn& txn);
+  void WriteBuffered(OpenTxn& txn);
   bool MayStream(const ClusterName& cluster) const;
   void StartStream(OpenTxn& txn, const ClusterName& cluster);
   void WritePiece(OpenTxn& txn, std::size_t stream, txn::BranchWork piece);

@@ -12,26 +12,29 @@ namespace {
 /// What may be on its way to the brokers before the client has to wait, in batches' sizes: one is
 /// written while the next one comes.
 constexpr std::size_t kBatchesOnTheirWay = 2;
+/// The part of a batch's size that is written at a time: what costs a broker is the request, not
+/// its bytes.
+constexpr std::size_t kPiecePart = 2;
 /// The part of a cluster's lanes that clients may hold before they commit.
 constexpr int kStreamPart = 2;
 
 }  // namespace
 
 void Coordinator::Stream(OpenTxn& txn) {
-  const bool large = txn.bytes > options_.limits.batch_bytes || !txn.streams.empty();
+  const std::size_t enough = options_.limits.batch_bytes / (txn.streams.empty() ? 1 : kPiecePart);
   // What has a producer of the client's own in it stays buffered: its branches begin together.
-  if (!large || txn.has_enlisted()) return;
-  for (auto& [cluster, work] : std::exchange(txn.work, {})) {
-    auto stream = std::ranges::find(txn.streams, cluster);
-    if (stream == txn.streams.end()) {
-      if (!MayStream(cluster)) {
-        txn.work.emplace(cluster, std::move(work));
-        continue;
-      }
-      StartStream(txn, cluster);
-      stream = std::prev(txn.streams.end());
-    }
-    WritePiece(txn, static_cast<std::size_t>(stream - txn.streams.begin()), std::move(*work));
+  if (txn.bytes - txn.on_their_way <= enough || txn.has_enlisted()) return;
+  for (const auto& [cluster, work] : txn.work) {
+    const bool streams = std::ranges::find(txn.streams, cluster) != txn.streams.end();
+    if (!streams && MayStream(cluster)) StartStream(txn, cluster);
+  }
+  WriteBuffered(txn);
+}
+
+void Coordinator::WriteBuffered(OpenTxn& txn) {
+  for (std::size_t stream = 0; stream < txn.streams.size(); ++stream) {
+    const auto node = txn.work.extract(txn.streams[stream]);
+    if (!node.empty()) WritePiece(txn, stream, std::move(*node.mapped()));
   }
 }
 
@@ -61,25 +64,27 @@ void Coordinator::StartStream(OpenTxn& txn, const ClusterName& cluster) {
 
 void Coordinator::WritePiece(OpenTxn& txn, std::size_t stream, txn::BranchWork piece) {
   const std::size_t bytes = Weight(piece);
+  txn.on_their_way += bytes;
   txn.runner->Write(stream, std::move(piece), [this, id = txn.view.id, bytes] {
     const auto found = open_.find(id);
     if (found == open_.end()) return;
     OpenTxn& txn = found->second;
     GiveBack(txn, bytes);
-    if (txn.bytes > kBatchesOnTheirWay * options_.limits.batch_bytes) return;
+    txn.on_their_way -= bytes;
+    if (txn.on_their_way > kBatchesOnTheirWay * options_.limits.batch_bytes) return;
     for (const auto& done : std::exchange(txn.paused, {})) done({});
   });
 }
 
 void Coordinator::AnswerTaken(OpenTxn& txn, Callback<Status> done) {
-  const bool full = txn.bytes > kBatchesOnTheirWay * options_.limits.batch_bytes;
-  if (!full || txn.streams.empty()) return done({});
+  if (txn.on_their_way <= kBatchesOnTheirWay * options_.limits.batch_bytes) return done({});
   txn.paused.push_back(std::move(done));
 }
 
 void Coordinator::CommitStreamed(OpenTxn& txn) {
   const std::shared_ptr<BatchRunner> runner = txn.runner;
   const std::size_t streams = txn.streams.size();
+  WriteBuffered(txn);
   EndStreams(txn, {});
   runner->Begin(std::min(clock_.Now() + options_.prepare_timeout, txn.expires));
   // No stream has its vote before all of these are there.

@@ -103,8 +103,11 @@ Status Coordinator::TakeWork(OpenTxn& txn, const ClusterName& cluster, txn::Bran
   Charge(txn, Weight(work), Count(work));
   if (!work.empty()) {
     std::shared_ptr<txn::BranchWork>& buffer = txn.work[cluster];
-    if (buffer == nullptr) buffer = std::make_shared<txn::BranchWork>();
-    Append(*buffer, std::move(work));
+    if (buffer == nullptr) {
+      buffer = std::make_shared<txn::BranchWork>(std::move(work));
+    } else {
+      Append(*buffer, std::move(work));
+    }
   }
   Touch(txn);
   return {};

@@ -59,18 +59,19 @@ TEST_F(StreamingTest, WhatIsLargeIsWrittenBeforeCommit) {
   Add(id, "east", 0, "small");
   EXPECT_THAT(east_.pieces(), IsEmpty());
   Add(id, "east", 1, Large());
-  Add(id, "west", 2, "w");
+  Add(id, "west", 2, Large('w'));
+  Add(id, "east", 3, "later");  // Too little for a request of its own.
   Settle(id);
   EXPECT_THAT(east_.pieces(), ElementsAre("small" + Large()));
-  EXPECT_THAT(west_.pieces(), ElementsAre("w"));
+  EXPECT_THAT(west_.pieces(), ElementsAre(Large('w')));
   const auto view = Get(id);
   EXPECT_EQ(view->state, GlobalTxnState::kActive);
   EXPECT_THAT(view->branches, SizeIs(2));
-  Add(id, "east", 3, "last");
+  Add(id, "east", 4, "last");
   Answer answer = Commit(id);
   EXPECT_EQ(StateOf(answer), GlobalTxnState::kCommitted);
-  EXPECT_THAT(east_.pieces(), ElementsAre("small" + Large(), "last"));
-  EXPECT_THAT(east_.batches(), ElementsAre("small" + Large() + "last"));
+  EXPECT_THAT(east_.pieces(), ElementsAre("small" + Large(), "laterlast"));
+  EXPECT_THAT(east_.batches(), ElementsAre("small" + Large() + "laterlast"));
   ASSERT_THAT(log_.decisions(), SizeIs(1));
   EXPECT_THAT(log_.decisions()[0].participants, SizeIs(2));
 }
@@ -131,7 +132,7 @@ TEST_F(StreamingTest, WhatTheBrokerRefusesAbortsAtOnce) {
   east_.Set(Refusing(AbortReason::kUnknownTopic, "nowhere"));
   const GlobalTxnId id = Begin();
   Add(id, "east", 0, Large());
-  AddLater(id, "east", 1, "s", "nowhere").wait();
+  AddLater(id, "east", 1, Large(), "nowhere").wait();
   AwaitState(id, GlobalTxnState::kAborted);
   const Status late = AddLater(id, "east", 2, "s").get();
   ASSERT_FALSE(late.ok());
@@ -196,6 +197,16 @@ TEST_F(StreamingTest, OnlyHalfOfTheLanesAreHeldBeforeCommit) {
   Add(next, "east", 0, Large());
   Settle(next);
   EXPECT_THAT(east_.pieces(), SizeIs(3)) << "a lane that was given back is not used";
+}
+
+TEST_F(StreamingTest, WhatHasNoLaneDoesNotHoldTheClientUp) {
+  Start();
+  for (int i = 0; i < 2; ++i) Add(Begin(), "east", 0, Large());
+  const GlobalTxnId id = Begin();
+  Add(id, "east", 0, Large());
+  for (std::uint64_t i = 1; i < 6; ++i) Add(id, i % 2 == 0 ? "east" : "west", i, Large());
+  Answer answer = Commit(id);
+  EXPECT_EQ(StateOf(answer), GlobalTxnState::kCommitted);
 }
 
 TEST_F(StreamingTest, ALaneIsFreeAgainAfterAnAbort) {
