@@ -23,11 +23,13 @@ BatchRunner::BatchRunner(Ports ports, BatchId id, std::vector<GlobalTxnId> membe
     : ports_(ports),
       batch_(txn::NewBatch(id, ParticipantsOf(branches))),
       members_(std::move(members)),
-      keys_(std::move(keys)) {
+      keys_(std::move(keys)),
+      times_(ports.stats, ports.clock) {
   for (Branch& branch : branches) Take(std::move(branch));
 }
 
 void BatchRunner::Take(Branch branch) {
+  times_.AddParticipant(branch.cluster->name());
   clusters_.push_back(branch.cluster);
   std::vector<std::size_t>& counts = records_.emplace_back();
   for (const auto& work : branch.work.members) counts.push_back(work->records.size());
@@ -48,8 +50,10 @@ BatchRunner::BatchRunner(Ports ports, const txn::Decision& decision, std::vector
       batch_(txn::RecoveredBatch(decision)),
       members_(decision.members),
       recovered_(true),
+      times_(ports.stats, ports.clock),
       decided_at_(decision.decided_at) {
   for (Branch& branch : branches) {
+    times_.AddParticipant(branch.cluster->name());
     clusters_.push_back(branch.cluster);
     participants_.push_back(std::move(branch.enlisted));
   }
@@ -72,6 +76,8 @@ Callback<Args...> BatchRunner::OnExecutor(
 void BatchRunner::Begin(MonoTime give_up) {
   PassFailpoint(Failpoint::kBeforePrepare);
   give_up_ = give_up;
+  ports_.stats.batch_txns.Add(static_cast<double>(members_.size()));
+  times_.Begun();
   if (batch_.participants.empty()) Run(txn::StoreDecision{});
 }
 
@@ -82,11 +88,13 @@ bool BatchRunner::preparing(std::size_t participant) const {
 
 void BatchRunner::Prepare(std::size_t i) {
   if (!preparing(i)) return;
+  times_.Asked(i);
   participants_[i]->Prepare(std::move(work_[i]), give_up_, OnVote(i));
 }
 
 Callback<txn::Vote> BatchRunner::OnVote(std::size_t i) {
   return OnExecutor<txn::Vote>([i](BatchRunner& self, txn::Vote vote) {
+    self.times_.Voted(i);
     self.Feed(
         txn::VoteArrived{i, std::move(vote), self.ports_.clock.Now(), self.ports_.deadline_margin});
   });
@@ -103,6 +111,7 @@ void BatchRunner::Write(std::size_t i, txn::BranchWork piece, Callback<> written
 }
 
 void BatchRunner::Finish(std::size_t i, bool want_positions) {
+  times_.Asked(i);  // The client took its time before.
   participants_[i]->Finish(give_up_, want_positions);
 }
 
@@ -180,6 +189,7 @@ void BatchRunner::Feed(const txn::BatchEvent& event) {
 
 void BatchRunner::Run(const txn::StoreDecision&) {
   PassFailpoint(Failpoint::kVotesIn);
+  times_.VotesIn();
   decided_at_ = ports_.clock.WallNow();
   txn::Decision decision = txn::DecisionOf(batch_, members_, decided_at_);
   decision.keys = keys_;
@@ -188,6 +198,7 @@ void BatchRunner::Run(const txn::StoreDecision&) {
                              if (!status.ok())
                                return self.ports_.listener.OnLogFailed(status.error());
                              PassFailpoint(Failpoint::kDecisionDurable);
+                             self.times_.DecisionDurable();
                              self.Feed(txn::DecisionStored{});
                            }));
 }
@@ -204,7 +215,9 @@ void BatchRunner::Run(const txn::EndParticipant& effect) {
     return;
   }
   if (recovered_) return Resolve(i, Resolver::Known::kNothing);
+  times_.EndSent(i);
   participants_[i]->Commit(OnExecutor<Status>([i](BatchRunner& self, Status status) {
+    if (status.ok()) self.times_.EndAnswered(i);
     self.Resolve(i, status.ok() ? Resolver::Known::kBrokerCommitted : Resolver::Known::kNothing);
   }));
 }
@@ -216,6 +229,7 @@ void BatchRunner::Resolve(std::size_t participant, Resolver::Known known) {
         const auto self = weak.lock();
         if (self == nullptr) return;
         PassFailpoint(Failpoint::kParticipantEnded, self->clusters_[participant]->name().get());
+        if (outcome == txn::ParticipantOutcome::kCommitted) self->times_.Committed(participant);
         const bool declared = self->resolvers_.at(participant)->resolution().declared;
         // An EndTxn of ours was not answered, or a dead process may have sent one.
         const bool uncertain =
@@ -251,6 +265,7 @@ void BatchRunner::Run(const txn::AnnounceDecided&) {
 }
 
 void BatchRunner::Run(const txn::AnnounceOutcome& effect) {
+  times_.Complete(effect.outcome == txn::GlobalTxnState::kCommitted);
   ports_.listener.OnOutcome(*this, effect.outcome);
 }
 

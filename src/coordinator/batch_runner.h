@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "coordinator/batch_times.h"
 #include "coordinator/enlisted_participant.h"
 #include "coordinator/ports.h"
 #include "coordinator/resolver.h"
@@ -36,6 +37,7 @@ class BatchRunner : public std::enable_shared_from_this<BatchRunner> {
     const Clock& clock;
     DecisionLog& log;
     Listener& listener;
+    Stats& stats;
     Duration deadline_margin{};
   };
 
@@ -73,7 +75,8 @@ class BatchRunner : public std::enable_shared_from_this<BatchRunner> {
   const txn::Batch& batch() const { return batch_; }
   const std::vector<GlobalTxnId>& members() const { return members_; }
   WallTime decided_at() const { return decided_at_; }
-  bool decided() const { return decided_; }  ///< The decision is known to be durable.
+  bool decided() const { return decided_; }      ///< The decision is known to be durable.
+  bool recovered() const { return recovered_; }  ///< Decided before this start.
   bool announced() const { return batch_.announced; }
   /// The loop that finds out what became of a participant, if one runs or ran.
   const Resolver* resolver(std::size_t participant) const;
@@ -120,6 +123,7 @@ class BatchRunner : public std::enable_shared_from_this<BatchRunner> {
   bool recovered_ = false;
   std::map<std::size_t, std::shared_ptr<Resolver>> resolvers_;
   std::map<std::size_t, txn::OperatorOrder> orders_;  // Durable.
+  BatchTimes times_;
   MonoTime give_up_{};
   WallTime decided_at_;
   bool decided_ = false;

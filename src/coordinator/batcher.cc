@@ -74,6 +74,15 @@ std::optional<Batcher::Group> Batcher::Next(const Limits& limits, MonoTime now) 
   return std::nullopt;
 }
 
+std::size_t Batcher::waiting() const {
+  std::size_t count = 0;
+  for (const auto& [line, queue] : lines_) {
+    count += queue.txns;
+    for (const auto& members : queue.again) count += members.size();
+  }
+  return count;
+}
+
 std::optional<MonoTime> Batcher::NextTime() const {
   std::optional<MonoTime> next;
   for (const auto& [line, queue] : lines_) {

@@ -53,6 +53,8 @@ class Batcher {
   /// The next batch that may be formed, from any line. It may have members that do not want to
   /// commit any more.
   std::optional<Group> Next(const Limits& limits, MonoTime now);
+  /// How many wait, with those that do not want to commit any more.
+  std::size_t waiting() const;
   /// When Next may have one, although nothing else was called in between.
   std::optional<MonoTime> NextTime() const;
 

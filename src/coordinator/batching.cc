@@ -13,6 +13,7 @@ using txn::Refusal;
 
 void Coordinator::StartCommit(OpenTxn& txn) {
   txn.view.state = GlobalTxnState::kPreparing;
+  txn.commit_asked = txn.in_line_since = clock_.Now();
   Batcher::Line line;
   for (const auto& [cluster, work] : txn.work) {
     work->want_positions = txn.want_positions;
@@ -85,9 +86,11 @@ std::shared_ptr<BatchRunner> Coordinator::StartRunner(const std::vector<GlobalTx
   std::map<ClusterName, BatchRunner::Branch> branches;
   std::vector<txn::MemberKey> keys;
   MonoTime latest{};
+  const MonoTime now = clock_.Now();
   for (std::size_t i = 0; i < members.size(); ++i) {
     OpenTxn& txn = open_.at(members[i]);
     txn.member = i;
+    if (prepare) stats_.in_line.Add(now - txn.in_line_since);
     latest = std::max(latest, txn.expires);
     if (txn.key) keys.push_back({static_cast<std::uint32_t>(i), *txn.key});
     if (prepare) {
@@ -109,7 +112,7 @@ std::shared_ptr<BatchRunner> Coordinator::StartRunner(const std::vector<GlobalTx
   for (const GlobalTxnId& id : members) open_.at(id).runner = runner;
   runners_[batch] = runner;
   // Whose own time is up sooner leaves by itself.
-  if (prepare) runner->Begin(std::min(clock_.Now() + options_.prepare_timeout, latest));
+  if (prepare) runner->Begin(std::min(now + options_.prepare_timeout, latest));
   return runner;
 }
 
@@ -139,6 +142,7 @@ void Coordinator::OnAborted(const BatchRunner& runner) {
     if (found == open_.end()) continue;
     if (culprit.slow) {
       found->second.runner.reset();
+      found->second.in_line_since = clock_.Now();
       CommitAlone(found->second);
     } else {
       FinishAborted(members[culprit.member], culprit.refusal);
@@ -154,6 +158,7 @@ void Coordinator::TryAgain(const BatchRunner& runner, const std::vector<std::siz
     const auto found = open_.find(runner.members()[member]);
     if (found == open_.end()) continue;
     found->second.runner.reset();
+    found->second.in_line_since = clock_.Now();
     ids.push_back(found->first);
   }
   for (const txn::BatchParticipant& participant : runner.batch().participants) {

@@ -30,7 +30,10 @@ Coordinator::Coordinator(CoordinatorOptions options, Executor& executor, const C
       on_fatal_(std::move(on_fatal)),
       options_(options),
       enlistments_(RegistrationPrefix(log.recovered()), options.limits.registrations),
-      next_batch_(log.recovered().next_batch.get()) {
+      next_batch_(log.recovered().next_batch.get()),
+      started_(clock.Now()),
+      recovering_(log.recovered().incomplete.size()) {
+  if (recovering_ == 0) recovered_ = started_;
   for (Cluster* cluster : clusters) clusters_[cluster->name()] = cluster;
 }
 
@@ -42,7 +45,7 @@ Cluster* Coordinator::FindCluster(const ClusterName& name) const {
 }
 
 BatchRunner::Ports Coordinator::RunnerPorts() {
-  return {executor_, clock_, log_, *this, options_.deadline_margin};
+  return {executor_, clock_, log_, *this, stats_, options_.deadline_margin};
 }
 
 void Coordinator::Post(std::function<void()> task, std::function<void(const Error&)> refuse) {
@@ -190,6 +193,7 @@ Result<Coordinator::OpenTxn*> Coordinator::Open(Duration timeout, std::string la
   const RecoveredLog& log = log_.recovered();
   const GlobalTxnId id =
       FormatTxnId({log.log_id, log.incarnation, WallTime{last_birth_ms_}, next_txn_++});
+  ++stats_.begun;
   OpenTxn& txn = open_[id];
   txn.view.id = id;
   txn.view.label = std::move(label);
@@ -357,6 +361,7 @@ void Coordinator::Finish(const GlobalTxnId& id, GlobalTxnState state, const Refu
   EndStreams(txn, NotActive(state));
   GiveBack(txn);
   if (txn.key) running_keys_.erase(txn.key->key);
+  CountEnd(txn, state, why.reason);
   txn.view.branches = ViewOf(txn).branches;
   if (state == GlobalTxnState::kAborted) {
     // Presumed abort: true of every branch already, whether its broker has heard of it or not.
@@ -376,6 +381,7 @@ void Coordinator::Finish(const GlobalTxnId& id, GlobalTxnState state, const Refu
 }
 
 void Coordinator::OnDone(BatchRunner& runner) {
+  if (runner.recovered() && --recovering_ == 0) recovered_ = clock_.Now();
   runners_.erase(runner.batch().id);
   CheckDrained();
 }

@@ -20,6 +20,7 @@
 #include "coordinator/enlistments.h"
 #include "coordinator/outcomes.h"
 #include "coordinator/ports.h"
+#include "coordinator/stats.h"
 #include "coordinator/types.h"
 #include "txn/types.h"
 
@@ -143,6 +144,9 @@ class Coordinator : private BatchRunner::Listener {
   /// An operator has seen the heuristic outcome; durable when answered. Idempotent.
   void AcknowledgeHeuristic(GlobalTxnId id, Callback<Status> done);
 
+  /// What was counted, and how things stand. Answers after the log failed, too.
+  void Read(Callback<Reading> done);
+
   /// Refuses Begin from now on, aborts what is undecided, and calls `done` once nothing is in
   /// flight (heuristics and clusters that are down do not end: bound it by a timer of your own).
   void Drain(Callback<> done);
@@ -170,6 +174,8 @@ class Coordinator : private BatchRunner::Listener {
     std::optional<Executor::TimerId> expiry;
     std::shared_ptr<BatchRunner> runner;  // From Commit on, unless it waits for a batch.
     std::size_t member = 0;               // Of the runner's members.
+    std::optional<MonoTime> commit_asked;
+    MonoTime in_line_since{};
     bool waits_for_batch() const {
       return view.state == txn::GlobalTxnState::kPreparing && runner == nullptr;
     }
@@ -290,6 +296,8 @@ class Coordinator : private BatchRunner::Listener {
   void Touch(OpenTxn& txn);
   void TellWatchers(const TxnView& view, bool final);
   void CheckDrained();
+  void CountEnd(const OpenTxn& txn, txn::GlobalTxnState state, txn::AbortReason reason);
+  void ReadInDoubt(Reading& reading) const;
   void StartCluster(Cluster* cluster, std::vector<TransactionalId> pending);
 
   std::atomic<WatchId> next_watch_{1};
@@ -327,6 +335,10 @@ class Coordinator : private BatchRunner::Listener {
   bool draining_ = false;
   bool admitting_ = true;  // An operator's word.
   Callback<> drained_;
+  Stats stats_;
+  const MonoTime started_;
+  std::size_t recovering_;             // Recovered decisions that are not settled.
+  std::optional<MonoTime> recovered_;  // None is left.
 };
 
 }  // namespace lockstep::coordinator

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/histogram.h"
 #include "base/ids.h"
 #include "base/result.h"
 #include "base/time.h"
@@ -63,6 +64,9 @@ struct LogStats {
   std::uint64_t kept_bytes = 0;  ///< Their weight against the size limit.
   std::uint64_t disk_bytes = 0;  ///< What the folder takes on the disk.
   std::uint64_t syncs = 0;       ///< Of what was written, since it was opened.
+  std::uint64_t queued = 0;      ///< Appends that wait to be written.
+  /// What each write with its sync took, in seconds.
+  Histogram sync_seconds{kSecondsBounds};
 };
 
 /// What opening the log found.

@@ -86,6 +86,7 @@ void Coordinator::CommitStreamed(OpenTxn& txn) {
   const std::size_t streams = txn.streams.size();
   WriteBuffered(txn);
   EndStreams(txn, {});
+  stats_.in_line.Add(Duration::zero());
   runner->Begin(std::min(clock_.Now() + options_.prepare_timeout, txn.expires));
   // No stream has its vote before all of these are there.
   for (const auto& [cluster, work] : txn.work) {

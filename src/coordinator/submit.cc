@@ -88,6 +88,7 @@ void Coordinator::Discard(const GlobalTxnId& id) {
   const auto found = open_.find(id);
   if (found->second.expiry) executor_.Cancel(*found->second.expiry);
   GiveBack(found->second);
+  --stats_.begun;  // In the task that counted it.
   open_.erase(found);
 }
 

@@ -105,7 +105,14 @@ RocksDecisionLog::Found RocksDecisionLog::UnlessFailed(Found found) const {
 
 WallTime RocksDecisionLog::Horizon() const { return store_->Horizon(); }
 
-Result<coordinator::LogStats> RocksDecisionLog::Stats() const { return store_->Stats(); }
+Result<coordinator::LogStats> RocksDecisionLog::Stats() const {
+  Result<coordinator::LogStats> stats = store_->Stats();
+  if (!stats.ok()) return stats;
+  const std::lock_guard lock(mutex_);
+  stats->queued = queue_.size();
+  stats->sync_seconds = sync_seconds_;
+  return stats;
+}
 
 Result<std::unique_ptr<coordinator::LogBackup>> RocksDecisionLog::Backup() const {
   return store_->Backup();
@@ -193,10 +200,21 @@ Status RocksDecisionLog::Write(bool sync) {
   if (sync && FailpointHit(Failpoint::kLogBeforeSync)) {
     status = FailpointError("log.before_sync");
   } else {
-    status = store_->Write(sync);
+    status = WriteMeasured(sync);
     if (sync && FailpointHit(Failpoint::kLogAfterSync)) status = FailpointError("log.after_sync");
   }
   if (!status.ok()) Fail(status.error());
+  return status;
+}
+
+Status RocksDecisionLog::WriteMeasured(bool sync) {
+  const SteadyTime start = std::chrono::steady_clock::now();
+  Status status = store_->Write(sync);
+  if (sync && status.ok()) {
+    const Duration took = std::chrono::steady_clock::now() - start;
+    const std::lock_guard lock(mutex_);
+    sync_seconds_.Add(took);
+  }
   return status;
 }
 

@@ -98,6 +98,7 @@ class RocksDecisionLog final : public coordinator::DecisionLog {
   void WriteAll(std::vector<Append> appends);
   Status Add(const What& what);
   Status Write(bool sync);
+  Status WriteMeasured(bool sync);
   static void Answer(std::span<const Append> appends, const Status& written);
   void ForgetIfDue();
   void Fail(Error error);
@@ -110,10 +111,11 @@ class RocksDecisionLog final : public coordinator::DecisionLog {
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;
-  std::vector<Append> queue_;  // Guarded by mutex_.
-  SteadyTime oldest_queued_;   // Guarded by mutex_: when queue_'s first came.
-  bool urgent_ = false;        // Guarded by mutex_: something in queue_ does not wait.
-  bool stop_ = false;          // Guarded by mutex_.
+  std::vector<Append> queue_;               // Guarded by mutex_.
+  SteadyTime oldest_queued_;                // Guarded by mutex_: when queue_'s first came.
+  bool urgent_ = false;                     // Guarded by mutex_: something in queue_ does not wait.
+  bool stop_ = false;                       // Guarded by mutex_.
+  Histogram sync_seconds_{kSecondsBounds};  // Guarded by mutex_.
   /// Once set it stays. Set by the writer, under mutex_: the writer alone may read it without.
   std::optional<Error> failed_;
 

@@ -142,6 +142,9 @@ TEST_F(DecisionLogTest, StatsCountWhatIsKeptAlsoAfterAStart) {
   EXPECT_GT(before.kept_bytes, 200u);
   EXPECT_GT(before.disk_bytes, before.kept_bytes);
   EXPECT_EQ(before.syncs, 2u);
+  EXPECT_EQ(before.sync_seconds.count(), 2u);
+  EXPECT_GT(before.sync_seconds.sum(), 0);
+  EXPECT_EQ(before.queued, 0u);
   Reopen();
   EXPECT_EQ(log_->Stats()->syncs, 0u);
   EXPECT_EQ(log_->Stats()->decisions, 2u);
