@@ -23,5 +23,7 @@ if(NOT LOCKSTEP_CORE_ONLY)
   find_package(nlohmann_json 3.11 CONFIG REQUIRED)
   find_package(PkgConfig REQUIRED)
   pkg_check_modules(JeMalloc REQUIRED IMPORTED_TARGET jemalloc>=5.3)
+  # Its CMake package would want what serves and pushes metrics, too.
+  pkg_check_modules(PrometheusCpp REQUIRED IMPORTED_TARGET prometheus-cpp-core>=1.0)
   pkg_check_modules(RdKafka REQUIRED IMPORTED_TARGET rdkafka>=2.0.2)
 endif()

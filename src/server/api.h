@@ -1,7 +1,9 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -46,6 +48,23 @@ class Shared {
   std::shared_ptr<const T> value_;  // Guarded by mutex_.
 };
 
+/// Calls that were answered with an error, by the number of its reason (error.proto). Thread-safe.
+class RefusedCalls {
+ public:
+  /// Those that are counted one by one; higher ones, of which there are none yet, count as 0.
+  static constexpr std::size_t kReasons = 64;
+  void Count(int reason) { ++counts_[InRange(reason) ? static_cast<std::size_t>(reason) : 0]; }
+  std::uint64_t count(int reason) const {
+    return InRange(reason) ? counts_[static_cast<std::size_t>(reason)].load() : 0;
+  }
+
+ private:
+  static bool InRange(int reason) {
+    return reason >= 0 && static_cast<std::size_t>(reason) < kReasons;
+  }
+  std::array<std::atomic<std::uint64_t>, kReasons> counts_{};
+};
+
 /// Transactions under way on one ExecuteStream. Bounds what is read ahead of slow clusters, and
 /// what is answered ahead of a slow reader.
 inline constexpr std::size_t kExecuteStreamInFlight = 1'000;
@@ -64,6 +83,7 @@ struct Api {
   std::atomic<bool> draining{false};  ///< Stopping.
   std::atomic<bool> drained{false};   ///< By an operator.
   std::atomic<bool> backup_runs{false};
+  RefusedCalls refused;
   /// Tells health checks; set by Server.
   std::function<void(bool)> set_serving;
   /// Calls under way, those whose client has gone included. Shared: what a stopped executor still

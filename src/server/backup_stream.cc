@@ -15,11 +15,11 @@ BackupStream::BackupStream(Api& api, grpc::CallbackServerContext* context)
 
 void BackupStream::Start() {
   if (const auto refused = CheckServing(api_)) {
-    return Finish(Note("Backup", refused->error, refused->reason));
+    return Finish(Note(api_, "Backup", refused->error, refused->reason));
   }
   if (api_.backup_runs.exchange(true)) {
-    return Finish(
-        Note("Backup", MakeError(Code::kResourceExhausted, "another backup is being taken"), {}));
+    return Finish(Note(api_, "Backup",
+                       MakeError(Code::kResourceExhausted, "another backup is being taken"), {}));
   }
   // Nobody joins it: after Finish it touches nothing, and Shutdown waits for that.
   std::thread([this] {
@@ -31,14 +31,14 @@ void BackupStream::Start() {
 
 grpc::Status BackupStream::SendAll() {
   const auto backup = api_.log.Backup();
-  if (!backup) return Note("Backup", backup.error(), {});
+  if (!backup) return Note(api_, "Backup", backup.error(), {});
   spdlog::info("backup: begun");
   std::uint64_t bytes = 0;
   for (;;) {
     Result<std::string> piece = (*backup)->Next();
     if (!piece) {
       spdlog::error("backup: {}", ToString(piece.error()));
-      return Note("Backup", piece.error(), {});
+      return Note(api_, "Backup", piece.error(), {});
     }
     if (piece->empty()) break;
     bytes += piece->size();

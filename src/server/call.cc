@@ -8,7 +8,7 @@
 namespace lockstep::server {
 
 Call::Call(Api& api, const char* method, grpc::ServerUnaryReactor* reactor)
-    : slot_(api), method_(method), reactor_(reactor) {}
+    : api_(api), slot_(api), method_(method), reactor_(reactor) {}
 
 Call::~Call() {
   if (Claim()) Finish(MakeError(Code::kInternal, "the call was dropped", Effect::kUnknown));
@@ -16,7 +16,7 @@ Call::~Call() {
 
 void Call::Finish(const Status& status, std::optional<v1::Reason> reason) {
   if (status.ok()) return reactor_->Finish(grpc::Status::OK);
-  reactor_->Finish(Note(method_, status.error(), reason));
+  reactor_->Finish(Note(api_, method_, status.error(), reason));
 }
 
 std::optional<Refused> CheckServing(const Api& api) {
@@ -43,7 +43,9 @@ std::optional<Refused> CheckDeadline(const grpc::CallbackServerContext& context)
                  {}};
 }
 
-grpc::Status Note(const char* method, const Error& error, std::optional<v1::Reason> reason) {
+grpc::Status Note(Api& api, const char* method, const Error& error,
+                  std::optional<v1::Reason> reason) {
+  api.refused.Count(reason.value_or(Classify(error.code, error.effect).reason));
   const auto level = error.code == Code::kInternal ? spdlog::level::err : spdlog::level::debug;
   spdlog::log(level, "{}: {}", method, ToString(error));
   return ToGrpcStatus(error, reason);

@@ -45,6 +45,7 @@ class Call {
   void Finish(const Status& status, std::optional<v1::Reason> reason = std::nullopt);
 
  private:
+  Api& api_;
   const CallSlot slot_;
   const char* const method_;
   grpc::ServerUnaryReactor* const reactor_;
@@ -67,8 +68,9 @@ std::optional<Duration> TimeLeft(const grpc::CallbackServerContext& context);
 /// None: the call has a deadline. One without holds its place for as long as a cluster is down.
 std::optional<Refused> CheckDeadline(const grpc::CallbackServerContext& context);
 
-/// The status of an error, noted in the log.
-grpc::Status Note(const char* method, const Error& error, std::optional<v1::Reason> reason);
+/// The status of an error, noted in the log and counted.
+grpc::Status Note(Api& api, const char* method, const Error& error,
+                  std::optional<v1::Reason> reason);
 
 /// Runs `start` for a call that has a deadline and may be served now. It validates, and either
 /// hands the call to callbacks or returns why not.

@@ -36,6 +36,7 @@ struct ClusterConfig {
 
 struct Config {
   ListenAddress listen;
+  std::optional<ListenAddress> metrics_listen;  ///< None: metrics are off.
   std::string data_dir;
   std::string allow_data_dir_on;  ///< "none", "tmpfs" or "overlay".
   std::string log_level;          ///< A name that spdlog knows.

@@ -68,7 +68,7 @@ Setting<Target> NumberSetting(std::string_view key, Number Target::*field, Numbe
           help,     apply};
 }
 
-std::string ApplyListen(Config& config, std::string_view text) {
+std::string ParseListen(ListenAddress& address, std::string_view text) {
   const std::string bad =
       "expected HOST:PORT, such as 127.0.0.1:7420 or [::1]:7420; port 0 takes any free one; got '" +
       std::string(text) + "'";
@@ -81,11 +81,20 @@ std::string ApplyListen(Config& config, std::string_view text) {
   } else if (host.find(':') != std::string_view::npos) {
     return bad;
   }
-  const auto [end, problem] =
-      std::from_chars(port.data(), port.data() + port.size(), config.listen.port);
+  const auto [end, problem] = std::from_chars(port.data(), port.data() + port.size(), address.port);
   if (problem != std::errc{} || end != port.data() + port.size() || host.empty()) return bad;
-  config.listen.host = std::string(host);
+  address.host = std::string(host);
   return {};
+}
+
+std::string ApplyListen(Config& config, std::string_view text) {
+  return ParseListen(config.listen, text);
+}
+
+std::string ApplyMetricsListen(Config& config, std::string_view text) {
+  config.metrics_listen.reset();
+  if (text == "off") return {};
+  return ParseListen(config.metrics_listen.emplace(), text);
 }
 
 std::string ApplyDataDir(Config& config, std::string_view text) {
@@ -174,6 +183,10 @@ std::vector<Setting<Config>> MakeTopSettings() {
                  "Where the API is served, in plain text: keep it on the loopback or a private "
                  "network. Port 0 takes any free one.",
                  ApplyListen});
+  all.push_back({"metrics.listen", "off, or HOST:PORT", "off", "",
+                 "Where /metrics, /livez and /readyz are served over HTTP, to whoever can reach "
+                 "it: names of clusters and numbers, no data. Port 0 takes any free one.",
+                 ApplyMetricsListen});
   all.push_back({"data_dir", "absolute path", "", "/var/lib/lockstep",
                  "Folder of the decision log, made if missing. Losing it loses the decisions: put "
                  "it on a disk that survives.",

@@ -29,6 +29,8 @@ class Daemon {
   /// Takes the port. No cluster has heard of us yet.
   Status Listen();
   std::uint16_t port() const { return server_->port(); }
+  /// For Monitor.
+  const Api& api() const { return api_; }
 
   /// Recovery starts, and the API is served. kFailedPrecondition as in Coordinator::Start.
   Status Serve();

@@ -42,7 +42,7 @@ v1::ExecuteAnswer AnswerOf(const std::string& key, bool positions,
 ExecuteStream::ExecuteStream(Api& api, CommitWaits& waits, grpc::CallbackServerContext* context)
     : api_(api), waits_(waits), context_(context), slot_(api) {
   if (const auto refused = CheckServing(api)) {
-    status_ = Note(kMethod, refused->error, refused->reason);
+    status_ = Note(api_, kMethod, refused->error, refused->reason);
     input_done_ = true;
   }
   GoOn(std::unique_lock(mutex_));
@@ -55,7 +55,7 @@ void ExecuteStream::OnReadDone(bool ok) {
   {
     const std::lock_guard lock(mutex_);
     input_done_ = !taken;
-    if (refused) status_ = Note(kMethod, refused->error, refused->reason);
+    if (refused) status_ = Note(api_, kMethod, refused->error, refused->reason);
     if (taken) in_flight_ += static_cast<std::size_t>(request_.transactions_size());
   }
   if (taken) {

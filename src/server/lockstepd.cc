@@ -15,6 +15,7 @@
 #include <future>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -26,6 +27,7 @@
 #include "server/daemon.h"
 #include "server/data_folder.h"
 #include "server/logging.h"
+#include "server/monitor.h"
 #include "server/thread_executor.h"
 #include "server/version.h"
 
@@ -217,6 +219,15 @@ int Serve(const Config& config, const CommandLine& options) {
   if (Status status = CheckDataFolder(config.data_dir, config.allow_data_dir_on); !status.ok()) {
     return Fatal(kExitLogOpen, status.error().message);
   }
+  std::unique_ptr<Monitor> monitor;
+  if (config.metrics_listen) {
+    auto listening = Monitor::Listen(*config.metrics_listen, clock);
+    if (!listening) return Fatal(kExitListen, "metrics.listen: " + listening.error().message);
+    monitor = *std::move(listening);
+    ListenAddress address = *config.metrics_listen;
+    address.port = monitor->port();
+    spdlog::info("metrics and health on http://{}", ToString(address));
+  }
   auto log = OpenLog(config, clock);
   if (!log) return Fatal(kExitLogOpen, ToString(log.error()));
   const coordinator::RecoveredLog& recovered = (*log)->recovered();
@@ -244,6 +255,8 @@ int Serve(const Config& config, const CommandLine& options) {
   }
 
   Daemon daemon(config, **log, cluster_ports, executor, clock, on_fatal);
+  std::optional<Monitor::Watch> watch;
+  if (monitor != nullptr) watch.emplace(*monitor, daemon.api());
   if (Status status = daemon.Listen(); !status.ok()) {
     executor.Stop();
     return Fatal(kExitListen, status.error().message);

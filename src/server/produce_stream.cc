@@ -47,7 +47,7 @@ Result<WorkCall> ProduceStream::Parse() {
 }
 
 void ProduceStream::Refuse(const Refused& refused) {
-  Finish(Note(kMethod, refused.error, refused.reason));
+  Finish(Note(api_, kMethod, refused.error, refused.reason));
 }
 
 }  // namespace lockstep::server

@@ -61,7 +61,7 @@ void WatchStream::OnWriteDone(bool ok) {
 }
 
 void WatchStream::Refuse(const Error& error, std::optional<v1::Reason> reason) {
-  Finish(Note("WatchTxn", error, reason));
+  Finish(Note(api_, "WatchTxn", error, reason));
 }
 
 }  // namespace lockstep::server

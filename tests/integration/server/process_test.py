@@ -7,10 +7,13 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import unittest
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 LOCKSTEPD = sys.argv.pop(1)
@@ -58,6 +61,36 @@ class Process(unittest.TestCase):
             if text in line:
                 return seen
         self.fail(f"{text!r} was not logged:\n{''.join(seen)}")
+
+    def test_metrics_and_health(self) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{probe.getsockname()[1]}"
+        self.write(f"metrics: {{listen: '{address}'}}\n")
+        process = self.start()
+
+        def get(path: str) -> tuple[int, str]:
+            try:
+                with urllib.request.urlopen(f"http://{address}{path}") as answer:
+                    return answer.status, answer.read().decode()
+            except urllib.error.HTTPError as refused:
+                return refused.code, refused.read().decode()
+
+        self.assertEqual(get("/livez"), (200, "alive\n"))
+        self.assertEqual(get("/readyz"), (200, "ready\n"))
+        page = get("/metrics")[1]
+        self.assertIn('lockstep_cluster_state{cluster="a",state="CONNECTING"} 1\n', page)
+        self.assertIn("lockstep_log_sync_seconds_count 0\n", page)
+        self.assertEqual(self.ctl("drain").returncode, 0)
+        self.assertEqual(get("/readyz")[0], 503)
+        # A second one is told why it does not start.
+        second = subprocess.run([LOCKSTEPD, "--config", self.config], text=True,
+                                capture_output=True, check=False)
+        self.assertEqual(second.returncode, 2)
+        self.assertIn(f"metrics.listen: cannot listen on {address}: Address already in use",
+                      second.stderr)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(), 0)
 
     def test_sighup(self) -> None:
         self.write("")

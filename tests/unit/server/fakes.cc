@@ -173,7 +173,7 @@ class FakeCluster::FakeParticipant final : public coordinator::Participant {
       const Error away = MakeError(Code::kUnavailable, "no answer", Effect::kUnknown);
       return cluster_.executor_.Post([done = std::move(done), away] { done(away); });
     }
-    cluster_.executor_.Post([done = std::move(done)] { done({}); });
+    cluster_.executor_.PostAfter(now.commit_delay, [done = std::move(done)] { done({}); });
   }
   void Abort(Callback<bool> done) override {
     cluster_.executor_.Post([done = std::move(done)] { done(false); });
@@ -309,7 +309,8 @@ coordinator::ClusterStatus FakeCluster::status() const {
   status.kafka_cluster_id = KafkaClusterId("kafka-" + name_.get());
   status.check_markers = !behaviour().missing_markers.empty();
   status.lanes_max = 4;
-  status.lanes_idle = 2;
+  status.lanes_idle = behaviour().lanes_idle;
+  status.lanes_busy = behaviour().lanes_busy;
   status.transaction_version = behaviour().transaction_version;
   return status;
 }

@@ -48,9 +48,13 @@ class FakeLog final : public coordinator::DecisionLog {
   void ForgetUpTo(WallTime horizon) { horizon_ms_ = horizon.ms; }
   WallTime Horizon() const override { return WallTime{horizon_ms_}; }
   Result<coordinator::LogStats> Stats() const override {
-    return coordinator::LogStats{
-        .decisions = 7, .kept_bytes = 1000, .disk_bytes = 5000, .syncs = 9};
+    coordinator::LogStats stats{.decisions = 7, .kept_bytes = 1000, .disk_bytes = 5000, .syncs = 9};
+    for (int i = ++asked_; i > 0; --i) stats.sync_seconds.Add(sync_time_);
+    return stats;
   }
+  /// How long each sync takes, of which there is one for each time that Stats is asked. Before a
+  /// call.
+  void SetSyncTime(Duration time) { sync_time_ = time; }
   /// What the next backup will consist of. Before a call.
   void SetBackup(std::vector<Result<std::string>> pieces) { backup_ = std::move(pieces); }
   Result<std::unique_ptr<coordinator::LogBackup>> Backup() const override;
@@ -74,6 +78,8 @@ class FakeLog final : public coordinator::DecisionLog {
   std::atomic<bool> failed_ = false;
   std::atomic<std::int64_t> horizon_ms_ = 0;
   std::vector<Result<std::string>> backup_;
+  Duration sync_time_ = std::chrono::milliseconds(1);
+  mutable std::atomic<int> asked_ = 0;
   mutable std::mutex mutex_;
   std::map<BatchId, txn::Decision> decisions_;    // Guarded by mutex_.
   std::vector<coordinator::StoredOrder> orders_;  // Guarded by mutex_.
@@ -103,6 +109,9 @@ class FakeCluster final : public coordinator::Cluster {
     Ends ends = Ends::kAnswered;
     std::vector<std::string> groups;  ///< That live here.
     bool knows_groups = true;         ///< False: KnowsGroup is never answered.
+    Duration commit_delay{};          ///< How long Commit takes, if it is answered OK.
+    int lanes_idle = 2;
+    int lanes_busy = 0;
   };
   /// A client's own producer, as the brokers see it.
   struct Producer {
