@@ -137,11 +137,13 @@ grpc::ServerUnaryReactor* AdminService::RepairMarkers(grpc::CallbackServerContex
     if (!id) return Refused{id.error(), {}};
     const ClusterName cluster(request->cluster());
     if (auto unknown = CheckCluster(api_, cluster)) return unknown;
-    api_.coordinator.RepairMarkers(*id, cluster, [call, id = *id, cluster](const Status& status) {
-      spdlog::warn("{} an operator has its missing markers written on {}: {}", id.get(),
-                   cluster.get(), status.ok() ? "done" : ToString(status.error()));
-      if (call->Claim()) call->Finish(status);
-    });
+    api_.coordinator.RepairMarkers(
+        *id, cluster, [this, call, id = *id, cluster](const Status& status) {
+          const TraceScope scope(api_.traces.Find(id));
+          spdlog::warn("{} an operator has its missing markers written on {}: {}", id.get(),
+                       cluster.get(), status.ok() ? "done" : ToString(status.error()));
+          if (call->Claim()) call->Finish(status);
+        });
     return std::nullopt;
   });
 }
@@ -159,7 +161,8 @@ grpc::ServerUnaryReactor* AdminService::ResolveTxn(grpc::CallbackServerContext* 
     const std::string what = (order->forced ? "FORCED " : "") + ToString(*order);
     api_.coordinator.Resolve(
         *id, cluster, *std::move(order),
-        [call, response, id = *id, cluster, what](const Result<coordinator::TxnView>& view) {
+        [this, call, response, id = *id, cluster, what](const Result<coordinator::TxnView>& view) {
+          const TraceScope scope(api_.traces.Find(id));
           spdlog::warn("{} {} on {}: {}", id.get(), what, cluster.get(),
                        view.ok() ? "taken" : ToString(view.error()));
           if (!call->Claim()) return;
@@ -174,18 +177,19 @@ grpc::ServerUnaryReactor* AdminService::ResolveTxn(grpc::CallbackServerContext* 
 grpc::ServerUnaryReactor* AdminService::AcknowledgeHeuristic(
     grpc::CallbackServerContext* context, const v1::AcknowledgeHeuristicRequest* request,
     v1::AcknowledgeHeuristicResponse*) {
-  return Serve(api_, "AcknowledgeHeuristic", context,
-               [&](const CallPtr& call) -> std::optional<Refused> {
-                 auto id = ParseTxnId(request->txn_id());
-                 if (!id) return Refused{id.error(), {}};
-                 api_.coordinator.AcknowledgeHeuristic(*id, [call, id = *id](const Status& status) {
-                   if (status.ok()) {
-                     spdlog::warn("{} an operator acknowledged its HEURISTIC outcome", id.get());
-                   }
-                   if (call->Claim()) call->Finish(status);
-                 });
-                 return std::nullopt;
-               });
+  return Serve(
+      api_, "AcknowledgeHeuristic", context, [&](const CallPtr& call) -> std::optional<Refused> {
+        auto id = ParseTxnId(request->txn_id());
+        if (!id) return Refused{id.error(), {}};
+        api_.coordinator.AcknowledgeHeuristic(*id, [this, call, id = *id](const Status& status) {
+          if (status.ok()) {
+            const TraceScope scope(api_.traces.Find(id));
+            spdlog::warn("{} an operator acknowledged its HEURISTIC outcome", id.get());
+          }
+          if (call->Claim()) call->Finish(status);
+        });
+        return std::nullopt;
+      });
 }
 
 grpc::ServerUnaryReactor* AdminService::ListOrphans(grpc::CallbackServerContext* context,

@@ -12,6 +12,7 @@
 
 #include "coordinator/coordinator.h"
 #include "coordinator/ports.h"
+#include "server/traces.h"
 
 /// What the services need of the rest of the process. No gRPC here.
 namespace lockstep::server {
@@ -84,6 +85,7 @@ struct Api {
   std::atomic<bool> drained{false};   ///< By an operator.
   std::atomic<bool> backup_runs{false};
   RefusedCalls refused;
+  Traces traces;
   /// Tells health checks; set by Server.
   std::function<void(bool)> set_serving;
   /// Calls under way, those whose client has gone included. Shared: what a stopped executor still

@@ -35,6 +35,12 @@ std::optional<Duration> TimeLeft(const grpc::CallbackServerContext& context) {
   return std::max<Duration>(deadline - std::chrono::system_clock::now(), Duration::zero());
 }
 
+std::optional<TraceContext> TraceOf(const grpc::CallbackServerContext& context) {
+  const auto found = context.client_metadata().find("traceparent");
+  if (found == context.client_metadata().end()) return std::nullopt;
+  return ParseTraceParent({found->second.data(), found->second.size()});
+}
+
 std::optional<Refused> CheckDeadline(const grpc::CallbackServerContext& context) {
   if (TimeLeft(context)) return std::nullopt;
   return Refused{MakeError(Code::kInvalidArgument,

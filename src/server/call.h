@@ -65,6 +65,9 @@ std::optional<Refused> CheckServing(const Api& api);
 /// How long the client will wait from now; none: for ever.
 std::optional<Duration> TimeLeft(const grpc::CallbackServerContext& context);
 
+/// The trace in which the client called, by its metadata `traceparent`.
+std::optional<TraceContext> TraceOf(const grpc::CallbackServerContext& context);
+
 /// None: the call has a deadline. One without holds its place for as long as a cluster is down.
 std::optional<Refused> CheckDeadline(const grpc::CallbackServerContext& context);
 

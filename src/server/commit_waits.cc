@@ -66,9 +66,10 @@ void CommitWaits::Execute(ExecuteCall call, Client client, AnswerExecuted answer
   api_.coordinator.Submit(
       std::move(call.submission),
       [this, key, options = call.options, patience, gone = std::move(client.gone),
-       answer](const Result<coordinator::Submitted>& run) {
+       trace = std::move(call.trace), answer](const Result<coordinator::Submitted>& run) {
         if (!run) return answer(NotSubmitted(run.error()));
         if (run->other_work) return answer(OtherWork(key));
+        api_.traces.Remember(run->id, trace);
         const auto on_outcome = [key, run = *run, answer](const Result<TxnView>& view) {
           if (!view) return answer(Refused{view.error(), std::nullopt});
           answer(Executed{key, run, *view});

@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "coordinator/coordinator.h"
+#include "server/traces.h"
 
 /// Requests to the core's values, and its views to answers: pure, total. A request that breaks a
 /// rule of coordinator.proto is kInvalidArgument; the message begins with the field.
@@ -56,6 +57,7 @@ Result<GlobalTxnId> ParseTxnId(const std::string& text);
 struct ExecuteCall {
   coordinator::Submission submission;
   coordinator::CommitOptions options;
+  std::optional<TraceContext> trace;  ///< Not in the message.
 };
 Result<ExecuteCall> ParseExecute(const v1::ExecuteRequest& request, std::size_t record_bytes);
 /// What ParseExecute asks of a key.

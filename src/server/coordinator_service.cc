@@ -17,9 +17,12 @@ namespace lockstep::server {
 namespace {
 
 using coordinator::TxnView;
-void LogAbort(const TxnView& view) {
+void LogOutcome(const Api& api, const TxnView& view) {
+  const TraceScope scope(api.traces.Find(view.id));
   const txn::Refusal& why = view.refusal;
-  if (why.reason == txn::AbortReason::kNone || why.reason == txn::AbortReason::kClientAbort) return;
+  if (why.reason == txn::AbortReason::kNone || why.reason == txn::AbortReason::kClientAbort) {
+    return spdlog::debug("{} {}", view.id.get(), Name(view.state));
+  }
   spdlog::info("{} aborted: {} {}: {}", view.id.get(), Name(why.reason), why.cluster.get(),
                why.message);
 }
@@ -56,7 +59,9 @@ grpc::ServerUnaryReactor* CoordinatorService::BeginGlobalTxn(
   return Serve(api_, "BeginGlobalTxn", context, [&](const CallPtr& call) -> std::optional<Refused> {
     auto begin = ParseBegin(*request);
     if (!begin) return Refused{begin.error(), {}};
-    const auto begun = [this, call, response](const Result<TxnView>& view) {
+    const auto begun = [this, call, response,
+                        trace = TraceOf(*context)](const Result<TxnView>& view) {
+      if (view) api_.traces.Remember(view->id, trace);
       if (!call->Claim()) return;
       if (!view) return call->Finish(view.error());
       response->set_txn_id(view->id.get());
@@ -116,10 +121,10 @@ grpc::ServerUnaryReactor* CoordinatorService::Commit(grpc::CallbackServerContext
     if (!options) return Refused{options.error(), {}};
     waits_.Commit(
         *std::move(id), *options, ClientOf(*context, [call] { return call->claimed(); }),
-        [call, response, positions = options->want_positions](const Result<TxnView>& view) {
+        [this, call, response, positions = options->want_positions](const Result<TxnView>& view) {
           if (!call->Claim()) return;
           if (!view) return call->Finish(view.error());
-          LogAbort(*view);
+          LogOutcome(api_, *view);
           call->Finish(FillOutcome(*view, positions, *response));
         });
     return std::nullopt;
@@ -171,18 +176,19 @@ grpc::ServerUnaryReactor* CoordinatorService::Execute(grpc::CallbackServerContex
     auto execute = ParseExecute(*request, api_.limits.Get()->record_bytes);
     if (!execute) return Refused{execute.error(), {}};
     execute->submission.client = context->peer();
+    execute->trace = TraceOf(*context);
     for (const auto& part : execute->submission.parts) {
       if (auto unknown = CheckCluster(api_, part.cluster)) return unknown;
     }
     waits_.Execute(*std::move(execute), ClientOf(*context, [call] { return call->claimed(); }),
-                   [call, response, positions = request->return_positions()](
+                   [this, call, response, positions = request->return_positions()](
                        const std::variant<Executed, Refused>& result) {
                      if (!call->Claim()) return;
                      if (const auto* refused = std::get_if<Refused>(&result)) {
                        return call->Finish(refused->error, refused->reason);
                      }
                      const auto& executed = std::get<Executed>(result);
-                     LogAbort(executed.view);
+                     LogOutcome(api_, executed.view);
                      call->Finish(FillExecuted(executed, positions, *response));
                    });
     return std::nullopt;

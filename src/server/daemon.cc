@@ -43,7 +43,7 @@ Daemon::Daemon(const Config& config, coordinator::DecisionLog& log,
            .clusters = std::move(clusters),
            .limits = LimitsOf(config),
            .started_at = clock.WallNow()},
-      watch_(coordinator_, executor, clock) {}
+      watch_(coordinator_, executor, clock, api_.traces) {}
 
 Status Daemon::Listen() {
   auto server =

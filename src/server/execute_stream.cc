@@ -84,6 +84,7 @@ void ExecuteStream::Run(const v1::ExecuteRequest& request) {
   auto call = ParseExecute(request, api_.limits.Get()->record_bytes);
   if (!call) return Answer(AnswerOf(key, false, Refused{call.error(), {}}));
   call->submission.client = context_->peer();
+  call->trace = TraceOf(*context_);
   for (const auto& part : call->submission.parts) {
     if (auto unknown = CheckCluster(api_, part.cluster)) {
       return Answer(AnswerOf(key, false, *std::move(unknown)));

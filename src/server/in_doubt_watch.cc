@@ -48,6 +48,7 @@ void InDoubtWatch::Report(const std::vector<InDoubtView>& views) {
       heuristic.insert(view.batch);
       if (heuristic_told_.contains(view.batch)) continue;
       for (const GlobalTxnId& id : view.members) {
+        const TraceScope scope(traces_.Find(id));
         spdlog::error(
             "{} HEURISTIC: COMMIT was decided, and not every cluster kept it: {}. Repair by hand, "
             "then 'lockstepctl acknowledge {}'",
@@ -67,6 +68,8 @@ void InDoubtWatch::Report(const std::vector<InDoubtView>& views) {
   if (told_ && now < quiet_until_) return;
   told_ = true;
   quiet_until_ = now + kBetweenLines;
+  const TraceScope scope(oldest->members.empty() ? std::nullopt
+                                                 : traces_.Find(oldest->members.front()));
   spdlog::warn("{} in doubt for {} s, {} such decisions in all: {}",
                oldest->members.empty() ? "batch" : oldest->members.front().get(),
                (clock_.WallNow().ms - oldest->decided_at.ms) / 1000, old, BranchesInWords(*oldest));

@@ -6,6 +6,7 @@
 
 #include "coordinator/coordinator.h"
 #include "coordinator/ports.h"
+#include "server/traces.h"
 
 namespace lockstep::server {
 
@@ -15,8 +16,8 @@ namespace lockstep::server {
 class InDoubtWatch {
  public:
   InDoubtWatch(coordinator::Coordinator& coordinator, coordinator::Executor& executor,
-               const coordinator::Clock& clock)
-      : coordinator_(coordinator), executor_(executor), clock_(clock) {}
+               const coordinator::Clock& clock, const Traces& traces)
+      : coordinator_(coordinator), executor_(executor), clock_(clock), traces_(traces) {}
 
   /// Once. Any thread.
   void Start();
@@ -28,6 +29,7 @@ class InDoubtWatch {
   coordinator::Coordinator& coordinator_;
   coordinator::Executor& executor_;
   const coordinator::Clock& clock_;
+  const Traces& traces_;
   std::set<BatchId> heuristic_told_;
   MonoTime quiet_until_{};
   bool told_ = false;  ///< Something in doubt was told, and not yet that it is over.

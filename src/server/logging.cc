@@ -6,6 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "server/traces.h"
+
 namespace lockstep::server {
 namespace {
 
@@ -20,6 +22,10 @@ class JsonFormatter final : public spdlog::formatter {
     object["time"] = std::string(time.data(), time.size());
     object["level"] = std::string(level.data(), level.size());
     object["message"] = std::string(message.payload.data(), message.payload.size());
+    if (const auto& trace = TraceScope::current()) {
+      object["trace_id"] = trace->trace_id;
+      object["span_id"] = trace->span_id;
+    }
     const std::string text =
         object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
     line.append(text.data(), text.data() + text.size());
@@ -32,11 +38,27 @@ class JsonFormatter final : public spdlog::formatter {
   spdlog::pattern_formatter time_{"%Y-%m-%dT%H:%M:%S.%eZ", spdlog::pattern_time_type::utc, ""};
 };
 
+/// " trace_id=... span_id=...", if the line belongs to a trace.
+class TraceFlag final : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg&, const std::tm&,
+              spdlog::memory_buf_t& line) override {
+    const auto& trace = TraceScope::current();
+    if (!trace) return;
+    const std::string text = " trace_id=" + trace->trace_id + " span_id=" + trace->span_id;
+    line.append(text.data(), text.data() + text.size());
+  }
+  std::unique_ptr<spdlog::custom_flag_formatter> clone() const override {
+    return std::make_unique<TraceFlag>();
+  }
+};
+
 }  // namespace
 
 std::unique_ptr<spdlog::formatter> TextFormat() {
-  return std::make_unique<spdlog::pattern_formatter>("%Y-%m-%dT%H:%M:%S.%eZ %L %v",
-                                                     spdlog::pattern_time_type::utc);
+  auto format = std::make_unique<spdlog::pattern_formatter>(spdlog::pattern_time_type::utc);
+  format->add_flag<TraceFlag>('*').set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %L %v%*");
+  return format;
 }
 
 std::unique_ptr<spdlog::formatter> JsonFormat() { return std::make_unique<JsonFormatter>(); }
