@@ -170,10 +170,32 @@ class References(unittest.TestCase):
             for service in of_kind(overlay, "Service"):
                 for port in service["spec"]["ports"]:
                     self.assertIn(port["targetPort"], self.ports(overlay))
+            probes = [value["httpGet"] for key, value in lockstepd_of(overlay).items()
+                      if key.endswith("Probe")]
+            self.assertEqual(len(probes), 3)
+            for probe in probes:
+                self.assertIn(probe["port"], self.ports(overlay))
             for policy in of_kind(overlay, "NetworkPolicy"):
                 for rule in policy["spec"]["ingress"]:
                     for port in rule["ports"]:
                         self.assertIn(port["port"], self.ports(overlay))
+
+
+    def test_lockstepd_listens_where_they_say(self) -> None:
+        for overlay in ("base", "overlays/example"):
+            (config,) = of_kind(overlay, "ConfigMap")
+            settings = yaml.safe_load(config["data"]["lockstepd.yaml"])
+            ports = {port["name"]: port["containerPort"] for port in lockstepd_of(overlay)["ports"]}
+            for name, listen in (("grpc", settings["listen"]), ("metrics", settings["metrics"]["listen"])):
+                self.assertEqual(listen, f"0.0.0.0:{ports[name]}")
+
+    def test_prometheus_scrapes_a_port_of_a_service(self) -> None:
+        (monitor,) = of_kind("overlays/example", "ServiceMonitor")
+        wanted = monitor["spec"]["selector"]["matchLabels"]
+        (service,) = [one for one in of_kind("overlays/example", "Service")
+                      if wanted.items() <= one["metadata"]["labels"].items()]
+        names = {port["name"] for port in service["spec"]["ports"]}
+        self.assertLessEqual({endpoint["port"] for endpoint in monitor["spec"]["endpoints"]}, names)
 
 
 class TheLog(unittest.TestCase):
