@@ -7,6 +7,7 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from typing import Any
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -22,12 +23,12 @@ class Story:
         self.events: list[Event] = []
         self._offsets: dict[tuple[str, str, int], int] = {}
 
-    def add(self, event: str, /, **values: object) -> Story:
+    def add(self, event: str, /, **values: Any) -> Story:
         self.events.append({"e": event, "at": float(len(self.events)), **values})
         return self
 
     def intent(self, name: str, *writes: tuple[str, str, int], client: str = "c",
-               mode: str = "managed", **values: object) -> Story:
+               mode: str = "managed", **values: Any) -> Story:
         places = [[*write, index] for index, write in enumerate(writes)]
         self.add("intent", t=name, client=client, mode=mode, writes=places, **values)
         return self
@@ -35,7 +36,7 @@ class Story:
     def begun(self, name: str) -> Story:
         return self.add("begun", t=name, id=f"id-{name}")
 
-    def answer(self, name: str, outcome: str, op: str = "commit", **values: object) -> Story:
+    def answer(self, name: str, outcome: str, op: str = "commit", **values: Any) -> Story:
         self.add("ask", t=name, op=op)
         return self.add("answer", t=name, op=op, outcome=outcome, asked=self.events[-1]["at"], **values)
 
@@ -46,7 +47,7 @@ class Story:
         self._offsets[where] = max(self._offsets.get(where, -1), offset)
         return self.add("read", c=cluster, topic=topic, p=partition, records=[[offset, name, index, 9]])
 
-    def committed(self, name: str, *writes: tuple[str, str, int], **values: object) -> Story:
+    def committed(self, name: str, *writes: tuple[str, str, int], **values: Any) -> Story:
         """One on both clusters, or with these writes, as it should be."""
         writes = writes or (("a", "data", 0), ("b", "data", 0))
         self.intent(name, *writes, **values).begun(name).answer(name, "COMMITTED")
@@ -103,9 +104,9 @@ class UnknownKeysTest(unittest.TestCase):
 class RulesTest(unittest.TestCase):
     fired: set[str] = set()
 
-    def assert_fires(self, rules: set[str] | str, story: Story, **values: object) -> None:
+    def assert_fires(self, rules: set[str] | str, story: Story, **values: Any) -> None:
         wanted = {rules} if isinstance(rules, str) else rules
-        verdict = story.verdict(**values)  # type: ignore[arg-type]
+        verdict = story.verdict(**values)
         self.assertEqual({violation.rule for violation in verdict.violations}, wanted,
                          verdict.violations)
         self.fired.update(wanted)
@@ -258,7 +259,7 @@ class RulesTest(unittest.TestCase):
             self.assertEqual([violation.rule for violation in verdict.violations], ["resources"])
         self.fired.add("resources")
 
-    def heuristic(self, **fault: object) -> Story:
+    def heuristic(self, **fault: Any) -> Story:
         story = Story().committed("one").intent("two", *BOTH).begun("two")
         story.answer("two", "HEURISTIC",
                      branches={"a": ["COMMITTED", "lane-a"], "b": ["ABORTED", "lane-b"]})
@@ -268,11 +269,14 @@ class RulesTest(unittest.TestCase):
     def test_heuristic(self) -> None:
         rule = "heuristic only where allowed"
         times = {"from": 0.0, "to": 99.0}
-        for fault in ({"ids": ["lane-b"], **times}, {"outage": True, **times}):
+        allowed: list[dict[str, Any]] = [{"ids": ["lane-b"], **times}, {"outage": True, **times}]
+        for fault in allowed:
             story = self.heuristic(**fault)
             self.assert_fires(rule, story)  # Nobody was told.
             self.assertEqual(story.add("reported", txns=["id-two"]).verdict().violations, [])
-        for fault in (times, {"ids": ["lane-c"], **times}, {"outage": True, "from": 90, "to": 99}):
+        not_allowed: list[dict[str, Any]] = [
+            dict(times), {"ids": ["lane-c"], **times}, {"outage": True, "from": 90, "to": 99}]
+        for fault in not_allowed:
             self.assert_fires(rule, self.heuristic(**fault).add("reported", txns=["id-two"]))
 
     def test_an_end_that_nobody_caused(self) -> None:

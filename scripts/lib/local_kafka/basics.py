@@ -14,7 +14,7 @@ import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import Callable, Iterator, Sequence
+from typing import Any, Callable, Iterator, Sequence
 
 HOST = "127.0.0.1"
 _GIVE_UP = threading.Event()  # one of several waits failed: the others end, too
@@ -45,7 +45,7 @@ def await_condition(what: str, seconds: float, condition: Callable[[], bool]) ->
         time.sleep(0.02)
 
 
-def in_parallel(action: Callable[..., None], arguments: Sequence[tuple]) -> None:
+def in_parallel(action: Callable[..., None], arguments: Sequence[tuple[Any, ...]]) -> None:
     """The action once for each tuple of arguments, side by side; the first failure ends all."""
     with ThreadPoolExecutor(max_workers=max(1, len(arguments))) as pool:
         try:

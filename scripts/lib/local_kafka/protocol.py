@@ -10,12 +10,14 @@ import re
 import socket
 import struct
 from dataclasses import dataclass, field
-from typing import Callable, Sequence
+from typing import Callable, Sequence, TypeVar
 
 from .basics import HOST, Failure
 
 # Internal topic -> FindCoordinator's key type.
 COORDINATOR_TOPICS = {"__transaction_state": 1, "__consumer_offsets": 0}
+
+T = TypeVar("T")
 
 _NONE = 0
 _LOAD_IN_PROGRESS, _NOT_AVAILABLE, _NOT_COORDINATOR = 14, 15, 16
@@ -39,14 +41,14 @@ class Reader:
     def number(self, code: str = "i") -> int:
         (value,) = struct.unpack_from(">" + code, self._data, self._at)
         self._at += struct.calcsize(">" + code)
-        return value
+        return int(value)
 
     def text(self) -> str:
         size = max(self.number("h"), 0)
         self._at += size
         return self._data[self._at - size:self._at].decode()
 
-    def array(self, item: Callable[[], object]) -> list:
+    def array(self, item: Callable[[], T]) -> list[T]:
         return [item() for _ in range(self.number())]
 
 

@@ -149,11 +149,11 @@ class Run:
         elif kind == "ask" and event["op"] != "get":
             txn.asked.append(event["at"])
         elif kind == "answer":
-            txn.answers.append(Answer(event["at"], event.get("asked", event["at"]), event["op"],
+            txn.answers.append(Answer(event["at"], event.get("asked") or event["at"], event["op"],
                                       event["outcome"]))
             txn.branches.update(event.get("branches", {}))
         elif kind == "final":
-            txn.final = _STEPS.get(event["state"], event["state"])
+            txn.final = _STEPS.get(str(event["state"]), str(event["state"]))
             txn.branches.update(event.get("branches", {}))
 
     def _read(self, event: Event) -> None:

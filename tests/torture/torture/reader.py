@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -26,7 +27,7 @@ AT_THE_END = 30.0  # seconds, to come there
 
 
 class Reader:
-    def __init__(self, cluster: str, config: dict) -> None:
+    def __init__(self, cluster: str, config: dict[str, Any]) -> None:
         self.cluster = cluster
         self.history = History(Path(config["history"]), f"reader-{cluster}")
         self.stopping = threading.Event()
@@ -45,15 +46,19 @@ class Reader:
         self._consumer.assign(self._partitions)
 
     def _read(self) -> None:
-        by_partition: dict[tuple[str, int], list] = {}
+        by_partition: dict[tuple[str, int], list[list[Any]]] = {}
         for message in self._consumer.consume(2000, 0.2):
-            if message.error() is not None:
-                if message.error().code() == KafkaError._PARTITION_EOF:  # pylint: disable=W0212
-                    self._come_to[message.topic(), message.partition()] = message.offset()
+            topic, partition, offset = message.topic(), message.partition(), message.offset()
+            if topic is None or partition is None or offset is None:
+                continue  # An error that is no partition's.
+            if (error := message.error()) is not None:
+                if error.code() == KafkaError._PARTITION_EOF:  # pylint: disable=W0212
+                    self._come_to[topic, partition] = offset
                 continue
-            name, index, _ = message.value().split(b";", 2)
-            by_partition.setdefault((message.topic(), message.partition()), []).append(
-                [message.offset(), name.decode(), int(index), len(message.value())])
+            value = message.value() or b""
+            name, index, _ = value.split(b";", 2)
+            by_partition.setdefault((topic, partition), []).append(
+                [offset, name.decode(), int(index), len(value)])
         for (topic, partition), records in by_partition.items():
             self.history.write("read", c=self.cluster, topic=topic, p=partition, records=records)
 

@@ -88,7 +88,8 @@ class Torture:
         self.clusters = start_clusters(folder / "clusters", args.kafka,
                                        {"a": 1, "b": 3 if args.larger else 1}, args.expiry, at_the_end)
         loop = Loop()
-        self.proxies = {name: [Proxy(loop, node.gate_port, node.gated_port) for node in cluster.nodes]
+        self.proxies = {name: [Proxy(loop, node.gate_port or 0, node.gated_port or 0)
+                               for node in cluster.nodes]
                         for name, cluster in self.clusters.items()}
         serve_clusters(self.clusters)
         gates = {name: ",".join(f"127.0.0.1:{node.gate_port}" for node in cluster.nodes)

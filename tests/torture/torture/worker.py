@@ -153,7 +153,7 @@ class Client:
             if failed.effect is lockstep.Effect.NONE:
                 raise
             return None
-        result = answer
+        result: lockstep.TxnResult = answer
         if isinstance(answer, lockstep.Executed):
             self.history.write("begun", t=name, id=answer.txn_id)
             result = answer.result
@@ -345,7 +345,7 @@ class Copier(Client):
             return
         if not messages:
             return
-        writes = [("b", "copies", message.partition(), i) for i, message in enumerate(messages)]
+        writes = [("b", "copies", message.partition() or 0, i) for i, message in enumerate(messages)]
         self.intent(name, "copy", writes,
                     sources=[[message.partition(), message.offset()] for message in messages])
         committed = False
