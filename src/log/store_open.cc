@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -19,6 +20,13 @@ Error NothingThere(const stdfs::path& folder) {
   return MakeError(Code::kNotFound, "decision log folder '" + folder.string() +
                                         "' holds no decision log: allow one to be made, or name "
                                         "the folder that has it");
+}
+
+/// Numbers are given in order, so nothing but damage comes near it.
+constexpr std::uint64_t kLastNumber = std::numeric_limits<std::uint64_t>::max();
+
+Error OutOfNumbers(const stdfs::path& folder, const std::string& what) {
+  return Damaged(folder, "the latest " + what + " has the last number that there is");
 }
 
 }  // namespace
@@ -150,6 +158,7 @@ Status Store::RecoverMeta() {
                      "it is refused since an earlier start: " + (*start)->superseded);
   }
   const std::uint64_t last = start->has_value() ? (*start)->incarnation.get() : 0;
+  if (last == kLastNumber) return OutOfNumbers(path_, "start");
   recovered_.incarnation = Incarnation(last + 1);
 
   const auto forgotten = GetMeta<Forgotten>(keys::kForgotten);
@@ -164,10 +173,12 @@ Status Store::RecoverMeta() {
   PublishKept();
 
   const auto it = NewIterator();
-  it->SeekForPrev(keys::Decision(BatchId(UINT64_MAX)) + "\xff");
+  it->SeekForPrev(keys::Decision(BatchId(kLastNumber)) + "\xff");
   if (Status status = ReadStatus(*it); !status.ok()) return status;
   const auto highest = it->Valid() ? keys::BatchOf(it->key().ToStringView()) : std::nullopt;
   highest_batch_ = std::max(highest.value_or(BatchId(0)), forgotten_.through).get();
+  // From here on each stored number has a next one.
+  if (highest_batch_ == kLastNumber) return OutOfNumbers(path_, "batch");
   recovered_.next_batch = BatchId(highest_batch_ + 1);
   return {};
 }

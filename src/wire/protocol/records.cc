@@ -99,16 +99,17 @@ Result<ScannedRecords> ScanRecords(std::string_view records) {
   ScannedRecords scanned;
   while (records.size() > kMagicOffset) {
     Reader r(records, kMagicV2, false);
-    r.Int64();  // base offset
+    const std::int64_t base_offset = r.Int64();
     const std::int32_t size = r.Int32();
     if (size < static_cast<std::int32_t>(kMagicOffset + 1 - kSizeEnd)) {
       return Corrupt("its size is too small");
     }
     const std::size_t whole = kSizeEnd + static_cast<std::size_t>(size);
     if (whole > records.size()) break;
+    // Else a later marker could stand before an earlier one, and be taken for the first.
+    if (base_offset < scanned.next_offset) return Corrupt("its offset goes backwards");
     Result<std::int64_t> next = ScanBatch(records.substr(0, whole), scanned.markers);
     if (!next.ok()) return next.error();
-    if (*next <= scanned.next_offset) return Corrupt("its offset goes backwards");
     scanned.next_offset = *next;
     records.remove_prefix(whole);
   }

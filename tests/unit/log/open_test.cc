@@ -351,6 +351,9 @@ TEST_F(OpenTest, AFormatFileThatMakesNoSenseIsDamage) {
   }
 }
 
+/// Behind it there is none, so whoever steps to the next begins again at the first.
+const BatchId kLastBatch(UINT64_MAX);
+
 TEST_F(OpenTest, RecordsThatContradictEachOtherAreDamage) {
   struct Case {
     std::string says;
@@ -382,6 +385,16 @@ TEST_F(OpenTest, RecordsThatContradictEachOtherAreDamage) {
        [](auto& db) {
          const StoredCompletion other{{BatchId(1), 1, txn::ParticipantOutcome::kCommitted}, {}};
          db.Put({}, keys::Completion(BatchId(1), 0), Encode(other));
+       }},
+      {"the latest batch has the last number",
+       [](auto& db) { db.Put({}, keys::Decision(kLastBatch), Encode(DecisionOf(UINT64_MAX))); }},
+      {"the latest batch has the last number",
+       [](auto& db) {
+         db.Put({}, keys::kForgotten, Encode(Forgotten{{}, kLastBatch}));
+       }},
+      {"the latest start has the last number",
+       [](auto& db) {
+         db.Put({}, keys::kStart, Encode(Start{Incarnation(UINT64_MAX), {}, {}}));
        }},
       {"binding of cluster 'a'",
        [](auto& db) { db.Put({}, keys::Binding(ClusterName("a")), "junk"); }},

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "golden.h"
 #include "wire/messages.h"
@@ -76,6 +78,26 @@ TEST(Records, OffsetsThatGoBackAreCorrupt) {
   EXPECT_FALSE(
       ScanRecords(testing::EncodeMarker(5, 7, 0, true) + testing::EncodeMarker(4, 7, 0, true))
           .ok());
+}
+
+/// Whoever looks for the first marker from an offset on takes the first in the list: were the ABORT
+/// of a later transaction in front of our COMMIT, what is committed would be called aborted.
+TEST(Records, BatchesThatOverlapAreCorrupt) {
+  constexpr std::size_t kLastOffsetDeltaAt = 23;
+  std::string later = testing::EncodeMarker(10, 7, 0, false);
+  std::string earlier = testing::EncodeMarker(5, 7, 0, true);
+  earlier[kLastOffsetDeltaAt + 3] = 100;  // Its end is behind the other's.
+  for (std::size_t i = 0; i < 4; ++i) {
+    const auto shift = static_cast<unsigned>(24 - 8 * i);
+    earlier[kCrcAt + i] =
+        static_cast<char>(Crc32c(std::string_view(earlier).substr(kCrcAt + 4)) >> shift);
+  }
+  ASSERT_TRUE(ScanRecords(later).ok());
+  ASSERT_TRUE(ScanRecords(earlier).ok());
+  const auto scanned = ScanRecords(later + earlier);
+  ASSERT_FALSE(scanned.ok());
+  EXPECT_NE(scanned.error().message.find("goes backwards"), std::string::npos)
+      << scanned.error().message;
 }
 
 }  // namespace
