@@ -5,6 +5,9 @@ target_compile_options(lockstep_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers -Wnon-virtual-dtor -Wold-style-cast -Woverloaded-virtual
   -Wnull-dereference -Wimplicit-fallthrough -Werror=return-type -Werror=switch
   -Werror=unused-result)
+if(LOCKSTEP_PLANT)
+  target_compile_definitions(lockstep_options INTERFACE LOCKSTEP_PLANT)
+endif()
 if(LOCKSTEP_SANITIZE)
   target_compile_options(lockstep_options INTERFACE
     -fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/failpoint.h"
+#include "base/planted.h"
 
 namespace lockstep::coordinator {
 namespace {
@@ -192,15 +193,15 @@ void BatchRunner::Run(const txn::StoreDecision&) {
   times_.VotesIn();
   decided_at_ = ports_.clock.WallNow();
   txn::Decision decision = txn::DecisionOf(batch_, members_, decided_at_);
-  decision.keys = keys_;
-  ports_.log.StoreDecision(std::move(decision),
-                           OnExecutor<Status>([](BatchRunner& self, Status status) {
-                             if (!status.ok())
-                               return self.ports_.listener.OnLogFailed(status.error());
-                             PassFailpoint(Failpoint::kDecisionDurable);
-                             self.times_.DecisionDurable();
-                             self.Feed(txn::DecisionStored{});
-                           }));
+  if (!Planted(PlantedBug::kKeyForgotten)) decision.keys = keys_;
+  auto stored = OnExecutor<Status>([](BatchRunner& self, Status status) {
+    if (!status.ok()) return self.ports_.listener.OnLogFailed(status.error());
+    PassFailpoint(Failpoint::kDecisionDurable);
+    self.times_.DecisionDurable();
+    self.Feed(txn::DecisionStored{});
+  });
+  if (Planted(PlantedBug::kAnswerBeforeWrite)) std::exchange(stored, [](const Status&) {})({});
+  ports_.log.StoreDecision(std::move(decision), std::move(stored));
 }
 
 void BatchRunner::Run(const txn::EndParticipant& effect) {

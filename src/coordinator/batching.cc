@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/planted.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/views.h"
 
@@ -146,6 +147,14 @@ void Coordinator::OnAborted(const BatchRunner& runner) {
       CommitAlone(found->second);
     } else {
       FinishAborted(members[culprit.member], culprit.refusal);
+    }
+  }
+  if (Planted(PlantedBug::kBatchMatesToldAborted)) {
+    for (const std::size_t member : rest) {
+      OpenTxn& txn = open_.at(members[member]);
+      TxnView told = ViewOf(txn);
+      told.state = GlobalTxnState::kAborted;
+      for (Waiter& waiter : std::exchange(txn.waiters, {})) waiter.done(told);
     }
   }
   if (!rest.empty()) TryAgain(runner, rest);

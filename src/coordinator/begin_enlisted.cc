@@ -2,6 +2,7 @@
 #include <set>
 #include <utility>
 
+#include "base/planted.h"
 #include "coordinator/coordinator.h"
 
 /// A transaction together with its branches of clients' own producers. What may have to be waited
@@ -62,7 +63,7 @@ void Coordinator::TryBeginEnlisted(const std::shared_ptr<BeginningEnlisted>& beg
   const auto again = [this, beginning] { TryBeginEnlisted(beginning); };
   for (std::size_t i = 0; i < registrations.size(); ++i) {
     const EnlistedId& producer = registrations[i]->producer;
-    if (enlistments_.held(producer)) {
+    if (enlistments_.held(producer) && !Planted(PlantedBug::kEnlistWhileUnfinished)) {
       return WhenFree(producer, beginning->give_up, again,
                       [i, producer, done] { done(Of(i, Unfinished(producer))); });
     }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/planted.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/views.h"
 
@@ -74,7 +75,7 @@ void Coordinator::RegisterProducer(ClusterName cluster, TransactionalId id,
 void Coordinator::Register(const EnlistedId& producer, txn::EndTxnProtocol protocol,
                            const Callback<Result<Registered>>& done) {
   if (failed_) return done(*failed_);
-  if (enlistments_.held(producer)) {
+  if (enlistments_.held(producer) && !Planted(PlantedBug::kRegisterAtOnce)) {
     return WhenFree(
         producer, clock_.Now() + options_.prepare_timeout,
         [this, producer, protocol, done] { Register(producer, protocol, done); },
@@ -122,7 +123,10 @@ Status Coordinator::CheckEnlist(const OpenTxn& txn,
 }
 
 Status Coordinator::CheckFree(const Enlistments::Registration& registration) const {
-  if (registration.reinit_required) return ReinitRequired(registration.producer);
+  if (registration.reinit_required && !Planted(PlantedBug::kReinitNotEnforced)) {
+    return ReinitRequired(registration.producer);
+  }
+  if (Planted(PlantedBug::kEnlistWhileUnfinished)) return {};
   const auto other = open_.find(registration.txn);
   if (other != open_.end() && (other->second.view.state == GlobalTxnState::kActive ||
                                other->second.view.state == GlobalTxnState::kPreparing)) {
@@ -151,7 +155,7 @@ void Coordinator::TryEnlist(const std::shared_ptr<Enlisting>& enlisting) {
     return enlisting->done({});  // A repeated call.
   }
   if (Status may = CheckEnlist(txn, *registration); !may.ok()) return enlisting->done(may);
-  if (enlistments_.held(registration->producer)) {
+  if (enlistments_.held(registration->producer) && !Planted(PlantedBug::kEnlistWhileUnfinished)) {
     return WhenFree(
         registration->producer, clock_.Now() + options_.prepare_timeout,
         [this, enlisting] { TryEnlist(enlisting); },

@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "base/planted.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/views.h"
 
@@ -36,7 +37,7 @@ Status Coordinator::CheckWork(const OpenTxn& txn, const ClusterName& cluster,
                          "' a producer of the client's own is enlisted: a cluster has one branch");
   }
   if (Status status = CheckOffsets(work); !status.ok()) return status;
-  if (expected) {
+  if (expected && !Planted(PlantedBug::kClusterIdIgnored)) {
     if (Status status = CheckExpectedCluster(*known, *expected, clusters_); !status.ok())
       return status;
   }
@@ -91,9 +92,10 @@ void Coordinator::GiveBack(OpenTxn& txn, std::size_t bytes) {
 Status Coordinator::TakeWork(OpenTxn& txn, const ClusterName& cluster, txn::BranchWork work,
                              std::uint64_t sequence,
                              const std::optional<KafkaClusterId>& expected) {
-  if (sequence < txn.view.next_sequence) return {};  // A repeated call: applied already.
+  // A repeated call: applied already.
+  if (sequence < txn.view.next_sequence && !Planted(PlantedBug::kRepeatedWorkApplied)) return {};
   if (txn.view.state != GlobalTxnState::kActive) return NotActive(txn.view.state);
-  if (sequence > txn.view.next_sequence) {
+  if (sequence > txn.view.next_sequence && !Planted(PlantedBug::kSequenceGapAccepted)) {
     return MakeError(Code::kFailedPrecondition, "sequence " + std::to_string(sequence) +
                                                     " leaves a gap: the next one is " +
                                                     std::to_string(txn.view.next_sequence));
@@ -102,7 +104,9 @@ Status Coordinator::TakeWork(OpenTxn& txn, const ClusterName& cluster, txn::Bran
   ++txn.view.next_sequence;
   Charge(txn, Weight(work), Count(work));
   if (!work.empty()) {
-    std::shared_ptr<txn::BranchWork>& buffer = txn.work[cluster];
+    const bool astray = !work.offsets.empty() && Planted(PlantedBug::kOffsetsAstray);
+    std::shared_ptr<txn::BranchWork>& buffer =
+        txn.work[astray ? clusters_.begin()->first : cluster];
     if (buffer == nullptr) {
       buffer = std::make_shared<txn::BranchWork>(std::move(work));
     } else {

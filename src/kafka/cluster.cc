@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/planted.h"
 #include "base/units.h"
 #include "kafka/lane_id.h"
 #include "kafka/orphans.h"
@@ -199,11 +200,13 @@ void KafkaCluster::OnListed(const Result<wire::TransactionListing>& listing) {
     }
     // Empty: nothing was written, or it is fenced already.
     const bool open = listed.state != txn::KafkaTxnState::kEmpty;
-    if (open && pending_.count(listed.transactional_id) == 0) {
+    const bool pending = pending_.count(listed.transactional_id) > 0;
+    if (open && (!pending || Planted(PlantedBug::kInitBeforeResolve))) {
       older.push_back(listed.transactional_id);
     }
   }
   listed_ = true;
+  if (Planted(PlantedBug::kFenceForgotten)) older.clear();
   for (TransactionalId& id : older) fencer_->Fence(std::move(id));
   fencer_->Open(transaction_timeout_);
   OnFenceProgress();

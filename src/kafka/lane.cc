@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/failpoint.h"
+#include "base/planted.h"
 #include "kafka/prepare.h"
 
 namespace lockstep::kafka {
@@ -105,7 +106,8 @@ Status Lane::TryRenew() {
   if (!producer.ok()) return producer.error();
   producer_ = std::move(*producer);
   if (Status status = InitTransactions(); !status.ok()) return status;
-  if (id_spoiled_ || !producer_->ledger().Of(TxnApi::kInitProducerId).settled()) {
+  const bool settled = producer_->ledger().Of(TxnApi::kInitProducerId).settled();
+  if ((id_spoiled_ || !settled) && !Planted(PlantedBug::kInitReusesId)) {
     // An InitProducerId without an answer may still arrive, and would then abort a transaction of
     // ours, perhaps a decided one; or a marker may be missing. What was open on the id is aborted
     // now: leave it, and take another.
@@ -216,6 +218,7 @@ Status Lane::DoCommit() {
     const auto failure = producer_->CommitTransaction(kSlice);
     if (!failure) break;
     const bool over = interrupt_->raised() || Now() >= give_up;
+    if ((!failure->retriable || over) && Planted(PlantedBug::kErrorIsOutcome)) break;
     if (!failure->retriable || over) return ToError(*failure);
   }
   if (FailpointHit(Failpoint::kLaneAfterCommit, env_.tag())) return AtFailpoint();
@@ -290,6 +293,7 @@ void Lane::Release() {
 // producer id there would commit it. No new epoch helps, only another producer id, hence another
 // id.
 bool Lane::MarkersMayBeLost() const {
+  if (Planted(PlantedBug::kAbortedIdReused)) return false;
   return env_.may_lose_markers && course_.begun && !course_.committed;
 }
 

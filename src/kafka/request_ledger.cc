@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <optional>
 
+#include "base/planted.h"
+
 namespace lockstep::kafka {
 namespace {
 
@@ -87,7 +89,7 @@ void RequestLedger::OnAnswered(std::int16_t api_key) {
 }
 
 bool IsClean(const RequestLedger::Counts& before, const RequestLedger::Counts& after) {
-  if (before == after) return true;
+  if (before == after || Planted(PlantedBug::kUncleanLaneReused)) return true;
   for (std::size_t i = 0; i < kTxnApis.size(); ++i) {
     const std::uint32_t sent = after[i].sent - before[i].sent;
     if (!after[i].settled()) return false;

@@ -21,13 +21,6 @@ struct Retention {
   std::uint64_t bytes = std::uint64_t{4} << 30;  ///< Of decisions, their members' index included.
 };
 
-/// For tests that show that the tests would notice: each breaks a promise of the log on purpose.
-enum class PlantedDefect : std::uint8_t {
-  kNone,
-  kSkipSync,          ///< Writes without a sync, and says that they are durable.
-  kAnswerBeforeSync,  ///< Calls `done` before it writes.
-};
-
 struct OpenOptions {
   std::filesystem::path path;  ///< The data folder: the log's alone.
   /// An empty or missing folder (whose parent exists) gets a new log, with a new identity.
@@ -42,9 +35,7 @@ struct OpenOptions {
   /// effect None. The coordinator's own limits keep it far below.
   std::size_t max_queued = 65536;
 
-  // For tests.
-  std::shared_ptr<rocksdb::FileSystem> file_system;  ///< Null: the machine's.
-  PlantedDefect planted = PlantedDefect::kNone;
+  std::shared_ptr<rocksdb::FileSystem> file_system;  ///< For tests. Null: the machine's.
 };
 
 }  // namespace lockstep::log

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/failpoint.h"
+#include "base/planted.h"
 #include "log/store.h"
 
 namespace lockstep::log {
@@ -34,7 +35,6 @@ RocksDecisionLog::RocksDecisionLog(const OpenOptions& options, std::unique_ptr<S
     : lazy_sync_interval_(options.lazy_sync_interval),
       forget_interval_(options.forget_interval),
       max_queued_(options.max_queued),
-      planted_(options.planted),
       store_(std::move(store)),
       next_forget_(std::chrono::steady_clock::now() + options.forget_interval),
       writer_([this] { Run(); }) {}
@@ -171,7 +171,7 @@ void RocksDecisionLog::WriteAll(std::vector<Append> appends) {
       if (next->status.ok()) next->status = Add(next->what);
       ++next;
     } while (next != appends.end() && store_->added_bytes() < kMaxWriteBytes);
-    const bool early = planted_ == PlantedDefect::kAnswerBeforeSync;
+    const bool early = Planted(PlantedBug::kLogAcksBeforeSync);
     if (early) Answer({first, next}, {});
     const Status written = Write(
         std::any_of(first, next, [](const Append& append) { return append.done != nullptr; }));
@@ -237,6 +237,7 @@ void RocksDecisionLog::ForgetIfDue() {
 void RocksDecisionLog::Fail(Error error) {
   error.effect = Effect::kUnknown;
   error.code = Code::kUnavailable;
+  if (Planted(PlantedBug::kWritesAfterFailure)) return;
   const std::lock_guard lock(mutex_);
   failed_ = std::move(error);
 }

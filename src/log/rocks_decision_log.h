@@ -106,7 +106,6 @@ class RocksDecisionLog final : public coordinator::DecisionLog {
   const std::chrono::milliseconds lazy_sync_interval_;
   const std::chrono::milliseconds forget_interval_;
   const std::size_t max_queued_;
-  const PlantedDefect planted_;
   const std::unique_ptr<Store> store_;
 
   mutable std::mutex mutex_;

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "base/planted.h"
 #include "log/errors.h"
 #include "log/keys.h"
 
@@ -130,7 +131,7 @@ Status Store::Write(bool sync) {
   if (batch_.Count() == 0) return {};  // All of it was durable before.
   if (kept_changed_) batch_.Put(keys::kKept, Encode(kept_));
   rocksdb::WriteOptions options;
-  options.sync = sync && planted_ != PlantedDefect::kSkipSync;
+  options.sync = sync && !Planted(PlantedBug::kSkipSync);
   const rocksdb::Status status = db_->Write(options, &batch_);
   if (!status.ok()) return WriteFailed(status);
   if (sync) ++syncs_;

@@ -105,6 +105,8 @@ class Store {
   Error InFolder(const Error& error) const;
   Error WriteFailed(const rocksdb::Status& status) const;
 
+  /// Open: not to be forgotten.
+  bool IsKept(BatchId batch) const;
   struct ForgetRound;
   Status ForgetLeftBehind(ForgetRound& round);
   Status ForgetOldest(ForgetRound& round);
@@ -113,7 +115,6 @@ class Store {
   const std::filesystem::path path_;
   const coordinator::Clock& clock_;
   const Retention retention_;
-  const PlantedDefect planted_;
 
   const FolderLock lock_;
   const std::shared_ptr<rocksdb::FileSystem> fs_;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/planted.h"
 #include "coordinator/txn_id.h"
 #include "log/errors.h"
 #include "log/keys.h"
@@ -22,12 +23,17 @@ WallTime LatestBirth(const txn::Decision& decision) {
     if (parts) latest = std::max(latest, parts->birth);
   }
   for (const txn::MemberKey& member : decision.keys) {
+    if (Planted(PlantedBug::kHorizonBelowKeys)) continue;
     latest = std::max(latest, member.key.birth);
   }
   return latest;
 }
 
 }  // namespace
+
+bool Store::IsKept(BatchId batch) const {
+  return open_.contains(batch) && !Planted(PlantedBug::kForgetsPending);
+}
 
 struct Store::ForgetRound {
   WallTime settled_before;  // What was settled before this is old enough.
@@ -63,7 +69,7 @@ Status Store::ForgetLeftBehind(ForgetRound& round) {
   const auto it = NewIterator();
   for (auto left = left_behind_.begin(); left != left_behind_.end() && !round.spent();) {
     const bool oversize = kept_.bytes > retention_.bytes;
-    if (open_.contains(left->first) || (left->second > round.now && !oversize)) {
+    if (IsKept(left->first) || (left->second > round.now && !oversize)) {
       ++left;
       continue;
     }
@@ -91,7 +97,7 @@ Status Store::ForgetOldest(ForgetRound& round) {
     const bool oversize = kept_.bytes > retention_.bytes;
     const txn::Decision& decision = batch->decision;
     if (decision.decided_at >= round.settled_before && !oversize) return {};
-    if (open_.contains(decision.batch)) {
+    if (IsKept(decision.batch)) {
       left_behind_.emplace(decision.batch, WallTime{});
     } else if (batch->settled_at >= round.settled_before && !oversize) {
       left_behind_.emplace(decision.batch,

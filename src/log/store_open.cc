@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/planted.h"
 #include "log/errors.h"
 #include "log/keys.h"
 #include "log/rocks_options.h"
@@ -55,7 +56,6 @@ Store::Store(const OpenOptions& options, FolderLock lock)
     : path_(options.path),
       clock_(*options.clock),
       retention_(options.retention),
-      planted_(options.planted),
       lock_(std::move(lock)),
       fs_(FileSystemOf(options)) {
   if (options.file_system != nullptr) own_env_ = rocksdb::NewCompositeEnv(fs_);
@@ -86,7 +86,9 @@ Result<std::unique_ptr<Store>> Store::Open(const OpenOptions& given) {
   Status status;
   if (*state == FolderState::kReady) {
     status = EndCreation(*fs, options.path);
-    if (status.ok()) status = CheckRecordFiles(*fs, options.path);
+    if (status.ok() && !Planted(PlantedBug::kDamageUnseen)) {
+      status = CheckRecordFiles(*fs, options.path);
+    }
     if (status.ok()) status = store->OpenDatabase(false);
   } else {
     status = store->MakeLog();
@@ -204,7 +206,7 @@ Status Store::RecoverOpenBatches() {
     if (!id) return MakeError(Code::kCorrupt, keys::Describe(it->key().ToStringView()));
     auto batch = SeekBatch(*batches, *id);
     if (!batch.ok()) return batch.error();
-    if (!batch->has_value()) {
+    if (!batch->has_value() && !Planted(PlantedBug::kMissingDecisionUnseen)) {
       return MakeError(Code::kCorrupt,
                        keys::Describe(it->key().ToStringView()) + ": its decision is missing");
     }

@@ -12,6 +12,7 @@
 #include <set>
 #include <sstream>
 
+#include "base/planted.h"
 #include "base/units.h"
 #include "server/config_schema.h"
 
@@ -34,7 +35,7 @@ class Reader {
     ReadSettings(root, "", TopSettings(), config_, {std::string(kClustersKey)});
     ReadClusters(root);
     CheckTogether();
-    if (mistakes_.empty()) return std::move(config_);
+    if (mistakes_.empty() || Planted(PlantedBug::kMistakesOverlooked)) return std::move(config_);
     std::stable_sort(mistakes_.begin(), mistakes_.end(),
                      [](const auto& a, const auto& b) { return a.line < b.line; });
     return std::move(mistakes_);

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "base/planted.h"
 #include "coordinator/txn_id.h"
 #include "kafka/lane_id.h"
 #include "server/checks.h"
@@ -32,7 +33,9 @@ bool IsPlain(const std::string& text) {
 Result<Duration> ParsePositive(const std::string& field,
                                const google::protobuf::Duration& duration) {
   constexpr std::int64_t kMaxSeconds = std::numeric_limits<std::int64_t>::max() / 1'000'000'000 - 1;
-  const bool valid = duration.seconds() >= 0 && duration.seconds() <= kMaxSeconds &&
+  const std::int64_t most =
+      Planted(PlantedBug::kDurationUnbounded) ? kMaxSeconds * 1000 : kMaxSeconds;
+  const bool valid = duration.seconds() >= 0 && duration.seconds() <= most &&
                      duration.nanos() >= 0 && duration.nanos() < 1'000'000'000 &&
                      (duration.seconds() > 0 || duration.nanos() > 0);
   if (!valid) return Invalid(field, "must be a positive duration");

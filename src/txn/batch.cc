@@ -5,6 +5,8 @@
 #include <initializer_list>
 #include <utility>
 
+#include "base/planted.h"
+
 namespace lockstep::txn {
 namespace {
 
@@ -48,7 +50,7 @@ void AnnounceAborted(Batch& batch, Effects& effects) {
   const bool ending =
       std::any_of(batch.participants.begin(), batch.participants.end(),
                   [](const auto& p) { return p.enlisted && p.phase == ParticipantPhase::kEnding; });
-  if (batch.announced || ending) return;
+  if (batch.announced || (ending && !Planted(PlantedBug::kAbortToldEarly))) return;
   batch.announced = true;
   effects.push_back(AnnounceOutcome{GlobalTxnState::kAborted});
 }
@@ -74,6 +76,7 @@ Effects StartAborting(Batch& batch, Refusal why, std::vector<Culprit> culprits) 
 /// begin, and recovery would not find this one again (rule M11). A TV2 producer waits at its next
 /// Enlist.
 bool MovesOnWhenTold(const BatchParticipant& participant) {
+  if (Planted(PlantedBug::kEnlistedToldEarly)) return false;
   return participant.enlisted && participant.prepared &&
          participant.prepared->name.protocol == EndTxnProtocol::kTv1;
 }
@@ -95,6 +98,7 @@ std::optional<GlobalTxnState> FinalOutcome(const Batch& batch) {
     if (!MayBeTold(participant)) return std::nullopt;
     heuristic |= participant.outcome != ParticipantOutcome::kCommitted;
   }
+  if (Planted(PlantedBug::kHeuristicHidden)) heuristic = false;
   return heuristic ? GlobalTxnState::kHeuristic : GlobalTxnState::kCommitted;
 }
 
@@ -149,6 +153,7 @@ Effects DecideIfAllVoted(Batch& batch, const VoteArrived& event) {
   for (const BatchParticipant& participant : batch.participants) {
     if (participant.phase != ParticipantPhase::kYes) continue;
     if (event.now + event.deadline_margin < participant.deadline) continue;
+    if (Planted(PlantedBug::kDecidePastDeadline)) continue;
     return StartAborting(batch,
                          Refusal{AbortReason::kDeadlineTooClose, participant.cluster,
                                  "too little of Kafka's transaction timeout was left on cluster '" +
@@ -170,13 +175,19 @@ Effects On(Batch& batch, const VoteArrived& event) {
   Require(batch.phase == BatchPhase::kPreparing);
   Require(participant.phase == ParticipantPhase::kPreparing);
   Record(participant, event.vote);
-  if (event.vote.kind == Vote::Kind::kNo) {
+  if (event.vote.kind == Vote::Kind::kNo && Planted(PlantedBug::kCommitWithoutAllVotes)) {
+    Record(participant, {.kind = Vote::Kind::kReadOnly});
+  } else if (event.vote.kind == Vote::Kind::kNo) {
     return StartAborting(batch, event.vote.refusal, event.vote.culprits);
   }
   return DecideIfAllVoted(batch, event);
 }
 
 Effects On(Batch& batch, const AbortWanted& event) {
+  if (batch.phase == BatchPhase::kDeciding && Planted(PlantedBug::kAbortBeatsDecision)) {
+    batch.announced = true;
+    return {AnnounceOutcome{GlobalTxnState::kAborted}};
+  }
   if (batch.phase != BatchPhase::kPreparing) return {};  // Decided, or aborting anyway.
   return StartAborting(batch, event.why, event.culprits);
 }
@@ -201,6 +212,9 @@ Effects On(Batch& batch, const ParticipantEnded& event) {
   }
   Require(batch.phase == BatchPhase::kCommitting);
   participant.phase = ParticipantPhase::kEnded;
+  if (Planted(PlantedBug::kLaneReusedEarly)) {
+    effects.push_back(ReleaseParticipant{event.participant});
+  }
   effects.push_back(StoreCompletion{event.participant, event.outcome, participant.enlisted});
   AnnounceIfFinal(batch, effects);
   return effects;
@@ -212,7 +226,10 @@ Effects On(Batch& batch, const CompletionStored& event) {
   BatchParticipant& participant = batch.participants[event.participant];
   Require(participant.phase == ParticipantPhase::kEnded);
   participant.phase = ParticipantPhase::kReleased;
-  Effects effects{ReleaseParticipant{event.participant}};
+  Effects effects;
+  if (!Planted(PlantedBug::kLaneReusedEarly)) {
+    effects.push_back(ReleaseParticipant{event.participant});
+  }
   AnnounceIfFinal(batch, effects);
   FinishIfReleased(batch);
   return effects;

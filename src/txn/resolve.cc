@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/planted.h"
+
 namespace lockstep::txn {
 namespace {
 
@@ -18,7 +20,7 @@ void Require(bool condition) {
 bool SameTransaction(const ParticipantName& name, const TxnDescription& d, int epochs_later) {
   return d.producer_id == name.producer_id &&
          d.producer_epoch.get() == name.producer_epoch.get() + epochs_later &&
-         d.start_time_ms == name.start_time_ms;
+         (d.start_time_ms == name.start_time_ms || Planted(PlantedBug::kLaneReusedEarly));
 }
 
 /// Doubles every `each` attempts. Fast at first, since a transaction in doubt holds back every
@@ -84,7 +86,9 @@ Effects ConcludeWith(Resolution& r, ParticipantOutcome outcome, std::string prob
 }
 
 Effects CommittedByBrokersWord(Resolution& r) {
-  if (!r.check_markers) return ConcludeWith(r, ParticipantOutcome::kCommitted, "");
+  if (!r.check_markers || Planted(PlantedBug::kMarkersUnchecked)) {
+    return ConcludeWith(r, ParticipantOutcome::kCommitted, "");
+  }
   return Enter(r, ResolvePhase::kCheckingMarkers);
 }
 
@@ -127,6 +131,9 @@ Effects On(Resolution& r, const EndTxnAnswered& event) {
   Require(r.phase == ResolvePhase::kEnding);
   r.asked = event.answer.kind;
   if (event.answer.kind == EndTxnAnswer::Kind::kDone) return Ended(r);
+  if (event.answer.kind == EndTxnAnswer::Kind::kFenced && Planted(PlantedBug::kFencedIsSuccess)) {
+    return CommittedByBrokersWord(r);
+  }
   // Whatever the error says, it is no outcome: look again, a little later.
   r.problem = event.answer.problem;
   return WaitThen(r, ResolvePhase::kDescribing);
@@ -262,6 +269,7 @@ Verdict Judge(const ParticipantName& name, const TxnDescription& description,
 ParticipantOutcome JudgeMarkers(const std::vector<MarkerFound>& found) {
   const bool commit = std::count(found.begin(), found.end(), MarkerFound::kCommit) > 0;
   const bool abort = std::count(found.begin(), found.end(), MarkerFound::kAbort) > 0;
+  if (!commit && Planted(PlantedBug::kMissingMarkerIsAbort)) return ParticipantOutcome::kAborted;
   // Both would be a transaction torn inside one cluster: no single word for it is true.
   if (commit == abort) return ParticipantOutcome::kUnknown;
   return commit ? ParticipantOutcome::kCommitted : ParticipantOutcome::kAborted;

@@ -3,6 +3,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/planted.h"
 #include "wire/calls.h"
 #include "wire/protocol/txn_messages.h"
 
@@ -77,7 +78,8 @@ Task<Result<ProducerIdentity>> InitProducerId(Network& network, Call& call, Tran
 Task<Result<EndTxnAnswer>> EndTxn(Network& network, Call& call, EndTxnRequest request,
                                   Attempts attempts) {
   constexpr std::int16_t kTv2Version = 5;
-  const bool tv2 = request.protocol == txn::EndTxnProtocol::kTv2;
+  const bool tv2 =
+      request.protocol == txn::EndTxnProtocol::kTv2 || Planted(PlantedBug::kEndVersionsMixed);
   Versions versions = AllVersions<protocol::EndTxn>();
   (tv2 ? versions.min : versions.max) = tv2 ? kTv2Version : std::int16_t{kTv2Version - 1};
   versions.needs_txn_version2 = tv2;

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/planted.h"
 #include "sim_caller.h"
 #include "world.h"
 
@@ -45,7 +46,6 @@ class SimApp::Instance : private SimCaller {
  private:
   Random& random() { return world_.random(); }
   SimBroker& broker() { return app_.broker_; }
-  Defect defect() { return world_.options().defect; }
   bool tv2() const { return protocol_ == txn::EndTxnProtocol::kTv2; }
 
   /// Wraps what an answer leads to: it arrives, if it is still waited for.
@@ -82,7 +82,7 @@ class SimApp::Instance : private SimCaller {
     protocol_ = answer->protocol;
     app_.registered_ = this;
     // A producer that was not closed is what a restart of lockstepd must not leave in use.
-    if (defect() == Defect::kProducerKept && producer_.id >= 0) return NextTxn();
+    if (Planted(PlantedBug::kProducerKept) && producer_.id >= 0) return NextTxn();
     Initialise();
   }
 
@@ -302,7 +302,7 @@ class SimApp::Instance : private SimCaller {
     }
     Call([&](Coordinator& coordinator) { coordinator.Commit(txn_.id, options, Answer()); },
          [this] {
-           if (defect() == Defect::kEndsUnanswered) return EndOwn(false);
+           if (Planted(PlantedBug::kEndsUnanswered)) return EndOwn(false);
            Commit();
          });
     if (random().Chance(0.05)) {
@@ -358,7 +358,7 @@ class SimApp::Instance : private SimCaller {
         [this](std::optional<ProducerAnswer> answer) {
           const bool ok = answer && answer->error == KafkaError::kNone;
           if (ok && tv2()) producer_ = answer->producer;
-          producer_spoiled_ |= !ok && defect() != Defect::kUncertainEndIgnored;
+          producer_spoiled_ |= !ok && !Planted(PlantedBug::kUncertainEndIgnored);
           EndedOwn();
         });
   }

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/planted.h"
 #include "sim_participant.h"
 
 namespace lockstep::sim {
@@ -59,9 +60,8 @@ SimCluster::SimCluster(World world, SimBroker& broker)
     : world_(std::move(world)), broker_(broker) {}
 
 bool SimCluster::ChecksMarkers() const {
-  if (world_.options.defect == Defect::kMarkersUnchecked) return false;
   const bool told = !kafka_cluster_id_.get().empty();
-  if (!told) return world_.options.defect != Defect::kMarkersUncheckedAtFirst;
+  if (!told) return !Planted(PlantedBug::kMarkersUncheckedAtFirst);
   return broker_.may_lose_markers();
 }
 
@@ -127,7 +127,7 @@ void SimCluster::ListEarlier() {
             return;
           }
           const bool is_pending = pending_.contains(listed.transactional_id);
-          if (is_pending && world_.options.defect != Defect::kInitBeforeResolve) continue;
+          if (is_pending && !Planted(PlantedBug::kInitBeforeResolve)) continue;
           ids.push_back(listed.transactional_id);
         }
         FenceEarlier(ids);
@@ -135,7 +135,7 @@ void SimCluster::ListEarlier() {
 }
 
 void SimCluster::FenceEarlier(const std::vector<std::string>& ids) {
-  if (ids.empty() || world_.options.defect == Defect::kFenceForgotten) return OpenLanes();
+  if (ids.empty() || Planted(PlantedBug::kFenceForgotten)) return OpenLanes();
   auto left = std::make_shared<std::size_t>(ids.size());
   for (const std::string& id : ids) {
     Fence(id, [this, left] {
@@ -200,7 +200,7 @@ void SimCluster::Initialise(Lane* lane) {
           lane->aborted = false;
           return Pool(lane);
         }
-        if (!answer && world_.options.defect != Defect::kInitReusesId) {
+        if (!answer && !Planted(PlantedBug::kInitReusesId)) {
           RetireId(lane);  // It may arrive at any time, and end whatever it finds.
         }
         world_.scheduler.After(kRetry, life_, [this, lane] { Initialise(lane); });
@@ -234,8 +234,7 @@ void SimCluster::NoLongerWantsLane(SimParticipant* participant) {
 void SimCluster::ReturnLane(Lane* lane) {
   // An ABORT marker may have been left out (KAFKA-20734): the next COMMIT marker of the same
   // producer id would commit what was aborted. No new epoch helps, only another producer id.
-  if (lane->aborted && broker_.may_lose_markers() &&
-      world_.options.defect != Defect::kAbortedIdReused) {
+  if (lane->aborted && broker_.may_lose_markers() && !Planted(PlantedBug::kAbortedIdReused)) {
     RetireId(lane);
     return Initialise(lane);
   }
@@ -257,15 +256,9 @@ std::unique_ptr<coordinator::Participant> SimCluster::NewParticipant() {
 
 void SimCluster::DescribeId(const std::string& id, Life caller,
                             std::function<void(std::optional<txn::TxnDescription>)> done) {
-  const bool no_start_time = world_.options.defect == Defect::kLaneReusedEarly;
   broker_.Call<txn::TxnDescription>(
       SimBroker::Sender::kWire, "Describe(" + id + ")", std::move(caller), kRequestTimeout,
-      [id, no_start_time](FakeKafka& kafka) {
-        txn::TxnDescription description = kafka.DescribeTransaction(id);
-        if (no_start_time) description.start_time_ms = 0;
-        return description;
-      },
-      std::move(done));
+      [id](FakeKafka& kafka) { return kafka.DescribeTransaction(id); }, std::move(done));
 }
 
 // Bound is enough: what an earlier start decided is resolved while this one is still joining.
@@ -280,18 +273,11 @@ void SimCluster::Describe(const txn::ParticipantName& name,
     world_.scheduler.After(milliseconds(1), life_, [done] { done(OtherCluster()); });
     return;
   }
-  DescribeId(
-      name.transactional_id.get(), life_,
-      [done, name, &options = world_.options](std::optional<txn::TxnDescription> description) {
-        if (!description) return done(NoAnswer());
-        const bool enlisted = name.transactional_id.get().starts_with("app-");
-        if (options.defect == Defect::kEpochHidden && enlisted && name.start_time_ms < 0 &&
-            name.producer_id.get() >= 0) {
-          description->producer_id = name.producer_id;
-          description->producer_epoch = name.producer_epoch;
-        }
-        done(*description);
-      });
+  DescribeId(name.transactional_id.get(), life_,
+             [done](const std::optional<txn::TxnDescription>& description) {
+               if (!description) return done(NoAnswer());
+               done(*description);
+             });
 }
 
 void SimCluster::EndTxn(const txn::ParticipantName& name, txn::Direction direction,
@@ -305,7 +291,9 @@ void SimCluster::EndTxn(const txn::ParticipantName& name, txn::Direction directi
   Touch(id);
   const Producer producer{name.producer_id.get(), name.producer_epoch.get()};
   const bool commit = direction == txn::Direction::kCommit;
-  const int version = name.protocol == txn::EndTxnProtocol::kTv2 ? 5 : 4;
+  const bool tv2 =
+      name.protocol == txn::EndTxnProtocol::kTv2 || Planted(PlantedBug::kEndVersionsMixed);
+  const int version = tv2 ? 5 : 4;
   // It is sent once (wire::Attempts::kOnce), so one that was answered does not come again. A lane
   // stands even that; a client's TV1 producer, which goes on under the same epoch, could not.
   const auto sender = IncarnationOf(id) > 0 ? SimBroker::Sender::kWire : SimBroker::Sender::kLane;

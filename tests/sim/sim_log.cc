@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/planted.h"
 #include "coordinator/txn_id.h"
 #include "log/record_codec.h"
 #include "oracle.h"
@@ -87,7 +88,7 @@ void SimLog::Recover() {
   recovered_.incarnation = Incarnation(recovered_.incarnation.get() + 1);
   Write(Type::kStart, log::Encode(log::Start{recovered_.incarnation, clock_.WallNow()}));
   if (options_.forgets) Forget();
-  if (options_.defect == Defect::kKeysNotRecovered) batch_of_key_.clear();
+  if (Planted(PlantedBug::kKeysNotRecovered)) batch_of_key_.clear();
   disk_.synced = disk_.bytes.size();
   oracle_.OnLogOpened();
   std::uint64_t next = 1;
@@ -150,14 +151,15 @@ void SimLog::ReadRecord(Type type, std::string_view payload) {
 void SimLog::Forget() {
   log::Forgotten forgotten{horizon_, BatchId(0)};
   for (const auto& [batch, decision] : decisions_) {
-    if (!decision.complete() || (decision.heuristic() && !decision.acknowledged)) break;
+    const bool open = !decision.complete() || (decision.heuristic() && !decision.acknowledged);
+    if (open && !Planted(PlantedBug::kForgetsPending)) break;
     if (random_.Chance(0.3)) break;
     forgotten.through = batch;
     for (const GlobalTxnId& member : decision.members) {
       forgotten.horizon = std::max(forgotten.horizon, coordinator::ParseTxnId(member)->birth);
     }
     for (const txn::MemberKey& member : decision.keys) {
-      if (options_.defect == Defect::kHorizonBelowKeys) continue;
+      if (Planted(PlantedBug::kHorizonBelowKeys)) continue;
       forgotten.horizon = std::max(forgotten.horizon, member.key.birth);
     }
   }
@@ -188,7 +190,7 @@ void SimLog::Append(Type type, const std::string& payload, std::function<void()>
 void SimLog::StoreDecision(txn::Decision decision, coordinator::Callback<Status> done) {
   trace_([&] { return "log: decision " + std::to_string(decision.batch.get()) + " written"; });
   oracle_.OnDecisionWritten(decision);
-  if (options_.defect == Defect::kLogAcksBeforeSync) {
+  if (Planted(PlantedBug::kLogAcksBeforeSync)) {
     scheduler_.After({}, life_, [done] { done({}); });
     done = [](const Status&) {};
   }

@@ -3,21 +3,13 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/planted.h"
 #include "random.h"
 
 namespace lockstep::sim {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-const std::vector<DefectInfo>& AllDefects() {
-  static const std::vector<DefectInfo> all = {
-#define LOCKSTEP_X(constant, name, what) {Defect::constant, name, what},
-      LOCKSTEP_SIM_DEFECTS(LOCKSTEP_X)
-#undef LOCKSTEP_X
-  };
-  return all;
-}
 
 const std::vector<ProfileInfo>& AllProfiles() {
   static const std::vector<ProfileInfo> all = {
@@ -55,11 +47,10 @@ void Apply(Profile profile, Random& random, SimOptions& o) {
 
 }  // namespace
 
-SimOptions OptionsFor(std::uint64_t seed, Defect defect, Profile profile) {
+SimOptions OptionsFor(std::uint64_t seed, Profile profile) {
   Random random(seed * 2 + 1);
   SimOptions o;
   o.seed = seed;
-  o.defect = defect;
   o.clusters = random.Chance(0.8) ? 2 : 3;
   o.lanes = random.Between(1, 3);
   o.clients = random.Between(1, 4);
@@ -107,10 +98,10 @@ SimOptions OptionsFor(std::uint64_t seed, Defect defect, Profile profile) {
   o.crowd = random.Chance(0.4);
   if (o.crowd) o.clients = random.Between(8, 16);
   // An application's own EndTxn has to be late, which is rare: not worth a thousand runs.
-  if (defect == Defect::kUncertainEndIgnored) o.late = std::max(o.late, 0.25);
+  if (Planted(PlantedBug::kUncertainEndIgnored)) o.late = std::max(o.late, 0.25);
   Apply(profile, random, o);
   // A record's weight is some 80 bytes: in some worlds all but the smallest are large.
-  if (random.Chance(0.3) || defect == Defect::kPieceLeftOut) {
+  if (random.Chance(0.3) || Planted(PlantedBug::kPieceLeftOut)) {
     o.batch_bytes = static_cast<std::size_t>(random.Between(1, 6)) * 50;
   }
   return o;

@@ -8,64 +8,6 @@
 
 namespace lockstep::sim {
 
-/// Bugs planted on purpose, to show that the simulation notices them. X(constant, "name", what)
-#define LOCKSTEP_SIM_DEFECTS(X)                                                                  \
-  X(kLogAcksBeforeSync, "log-acks-before-sync", "a decision is called durable before its sync")  \
-  X(kLaneReusedEarly, "lane-reused-early",                                                       \
-    "a lane is used again before its completion is durable, and start times are not compared")   \
-  X(kUncleanLaneReused, "unclean-lane-reused",                                                   \
-    "a lane with an unanswered request is used again under the same epoch")                      \
-  X(kVoteWhileUnanswered, "vote-while-unanswered",                                               \
-    "a lane votes YES although a request of its transaction is unanswered")                      \
-  X(kInitBeforeResolve, "init-before-resolve",                                                   \
-    "recovery initialises ids whose decision is pending")                                        \
-  X(kVoteUnchecked, "vote-unchecked",                                                            \
-    "a lane votes without asking the broker, and as if it had time without end")                 \
-  X(kVoteUnflushed, "vote-unflushed", "a lane votes before its records are delivered")           \
-  X(kMemberLeftOut, "member-left-out",                                                           \
-    "a lane votes YES although it did not write the work of one of the batch's members")         \
-  X(kPieceLeftOut, "piece-left-out",                                                             \
-    "a lane votes YES although it did not write a piece of a streamed transaction")              \
-  X(kSpoiledNotAborted, "spoiled-not-aborted",                                                   \
-    "a lane with a batch that was spoiled is used again, and its transaction was not aborted")   \
-  X(kInitReusesId, "init-reuses-id",                                                             \
-    "an id is used on although an InitProducerId of it is unanswered")                           \
-  X(kAbortedIdReused, "aborted-id-reused",                                                       \
-    "an id is used on after an abort whose markers the broker may have lost (KAFKA-20734)")      \
-  X(kMarkersUnchecked, "markers-unchecked",                                                      \
-    "markers are taken for written because the coordinator says Complete")                       \
-  X(kMarkersUncheckedAtFirst, "markers-unchecked-at-first",                                      \
-    "the same, until the cluster has told whether its brokers may lose them")                    \
-  X(kDeadlineTooLate, "deadline-too-late", "a lane promises more time than the broker gives it") \
-  X(kErrorIsOutcome, "error-is-outcome",                                                         \
-    "a lane takes a commit that was not answered for a commit that worked")                      \
-  X(kFenceForgotten, "fence-forgotten", "lanes of earlier incarnations are left as they are")    \
-  X(kKeysNotRecovered, "keys-not-recovered", "a start does not find the keys of complete ones")  \
-  X(kHorizonBelowKeys, "horizon-below-keys",                                                     \
-    "the horizon leaves out when the forgotten keys were born")                                  \
-  X(kEndsUnanswered, "ends-unanswered",                                                          \
-    "an application ends its own transaction although Commit was not answered (M16)")            \
-  X(kUncertainEndIgnored, "uncertain-end-ignored",                                               \
-    "an application goes on with its producer although its own EndTxn was not answered (M16)")   \
-  X(kProducerKept, "producer-kept",                                                              \
-    "an application registers anew, and goes on with the producer that it has (M16)")            \
-  X(kEpochHidden, "epoch-hidden",                                                                \
-    "votes of enlisted participants do not see that the id is another producer's by now (M9)")
-
-enum class Defect : std::uint8_t {
-  kNone,
-#define LOCKSTEP_X(constant, name, what) constant,
-  LOCKSTEP_SIM_DEFECTS(LOCKSTEP_X)
-#undef LOCKSTEP_X
-};
-
-struct DefectInfo {
-  Defect defect;
-  std::string_view name;
-  std::string_view what;
-};
-const std::vector<DefectInfo>& AllDefects();
-
 /// How much happens in one run. X(constant, "name", what)
 #define LOCKSTEP_SIM_PROFILES(X)                                                   \
   X(kLong, "long", "several clients, several transactions each")                   \
@@ -88,7 +30,6 @@ const std::vector<ProfileInfo>& AllProfiles();
 /// How bad the days of one run are. Made from the seed.
 struct SimOptions {
   std::uint64_t seed = 1;
-  Defect defect = Defect::kNone;
 
   int clusters = 2;
   int lanes = 2;  ///< Per cluster.
@@ -126,6 +67,6 @@ struct SimOptions {
   Duration longest_without_leader{};
 };
 
-SimOptions OptionsFor(std::uint64_t seed, Defect defect, Profile profile = Profile::kLong);
+SimOptions OptionsFor(std::uint64_t seed, Profile profile = Profile::kLong);
 
 }  // namespace lockstep::sim

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "base/planted.h"
+
 namespace lockstep::sim {
 namespace {
 
@@ -37,8 +39,7 @@ void SimParticipant::Prepare(txn::BatchWork work, MonoTime give_up,
   work_ = std::move(work);
   finished_ = !work_.streamed;
   vote_ = std::move(vote);
-  const Defect defect = cluster_.world().options.defect;
-  if (defect == Defect::kMemberLeftOut && work_.members.size() > 1) work_.members.pop_back();
+  if (Planted(PlantedBug::kMemberLeftOut) && work_.members.size() > 1) work_.members.pop_back();
   for (const auto& member : work_.members) TakeUp(*member);
   if (finished_ && records_.empty() && offsets_.empty()) {
     cluster_.world().scheduler.After({}, life(), [this] {
@@ -68,7 +69,7 @@ void SimParticipant::TakeUp(const txn::BranchWork& work) {
 
 void SimParticipant::Write(txn::BranchWork piece, coordinator::Callback<> written) {
   pieces_.push_back({std::move(piece), std::move(written)});
-  if (cluster_.world().options.defect == Defect::kPieceLeftOut && pieces_.size() > 1) {
+  if (Planted(PlantedBug::kPieceLeftOut) && pieces_.size() > 1) {
     pieces_.back().work = {};
   }
   if (std::exchange(waits_for_piece_, false)) NextPiece();
@@ -131,7 +132,7 @@ void SimParticipant::Ask(const std::string& what, std::function<R(FakeKafka&)> r
 /// It may arrive at any time, also in the lane's next transaction.
 void SimParticipant::Unanswered() {
   unanswered_ = true;
-  if (cluster_.world().options.defect != Defect::kUncleanLaneReused) lane_->clean = false;
+  if (!Planted(PlantedBug::kUncleanLaneReused)) lane_->clean = false;
 }
 
 bool SimParticipant::Failed(KafkaError error, std::function<void()> again) {
@@ -172,7 +173,7 @@ void SimParticipant::Produce() {
 }
 
 bool SimParticipant::VotesUnflushed() const {
-  return cluster_.world().options.defect == Defect::kVoteUnflushed && !work_.streamed;
+  return Planted(PlantedBug::kVoteUnflushed) && !work_.streamed;
 }
 
 void SimParticipant::ProduceTo(const txn::TopicPartition& partition,
@@ -242,10 +243,10 @@ void SimParticipant::FindOffsetsEvidence() {
 }
 
 void SimParticipant::DescribeAndVote() {
-  if (unanswered_ && cluster_.world().options.defect != Defect::kVoteWhileUnanswered) {
+  if (unanswered_ && !Planted(PlantedBug::kVoteWhileUnanswered)) {
     return Refuse(AbortReason::kClusterUnavailable, "a request was not answered");
   }
-  if (cluster_.world().options.defect == Defect::kVoteUnchecked) {
+  if (Planted(PlantedBug::kVoteUnchecked)) {
     const std::string& id = lane_->id;
     return VoteYes(cluster_.broker().kafka().DescribeTransaction(id).start_time_ms);
   }
@@ -288,8 +289,7 @@ void SimParticipant::VoteYes(std::int64_t start_time_ms) {
   vote.prepared.deadline = WallTime{world.clock.WallNow().ms +
                                     std::chrono::duration_cast<milliseconds>(timeout).count()};
   vote.deadline = begun_ + timeout;
-  if (world.options.defect == Defect::kDeadlineTooLate ||
-      world.options.defect == Defect::kVoteUnchecked) {
+  if (Planted(PlantedBug::kDeadlineTooLate) || Planted(PlantedBug::kVoteUnchecked)) {
     vote.deadline += std::chrono::hours(1);
   }
   const Duration delay = cluster_.broker().VoteDelay();
@@ -340,12 +340,7 @@ void SimParticipant::SendCommit(int attempts_left, coordinator::Callback<Status>
         return kafka.EndTxn(1, id, producer, true);
       },
       [this, attempts_left, done](std::optional<ProducerAnswer> answer) {
-        if (answer && answer->error == KafkaError::kNone) {
-          if (cluster_.world().options.defect == Defect::kLaneReusedEarly && lane_->clean) {
-            cluster_.ReturnLane(std::exchange(lane_, nullptr));
-          }
-          return done({});
-        }
+        if (answer && answer->error == KafkaError::kNone) return done({});
         if (answer) lane_->clean = false;
         if (!answer) Unanswered();
         const bool retry = !answer || answer->error == KafkaError::kConcurrentTransactions;
@@ -355,7 +350,7 @@ void SimParticipant::SendCommit(int attempts_left, coordinator::Callback<Status>
           return;
         }
         lane_->aborted = true;  // By the broker, for all that this lane knows.
-        if (cluster_.world().options.defect == Defect::kErrorIsOutcome) return done({});
+        if (Planted(PlantedBug::kErrorIsOutcome)) return done({});
         done(MakeError(Code::kUnavailable, answer ? Name(answer->error) : "no answer",
                        Effect::kUnknown));
       });
@@ -368,7 +363,7 @@ void SimParticipant::Abort(coordinator::Callback<bool> aborted) {
   cluster_.NoLongerWantsLane(this);
   if (lane_ != nullptr) lane_->aborted = true;
   if (lane_ != nullptr && in_flight_ > 0) Unanswered();
-  const bool skip = cluster_.world().options.defect == Defect::kSpoiledNotAborted;
+  const bool skip = Planted(PlantedBug::kSpoiledNotAborted);
   if (lane_ != nullptr && lane_->clean && in_transaction_ && !skip) {
     return SendAbort(std::move(done));
   }

@@ -2,8 +2,8 @@
 
 namespace lockstep::sim {
 
-Outcome RunSeed(std::uint64_t seed, Defect defect, Profile profile, Trace::Mode trace) {
-  const SimOptions options = OptionsFor(seed, defect, profile);
+Outcome RunSeed(std::uint64_t seed, Profile profile, Trace::Mode trace) {
+  const SimOptions options = OptionsFor(seed, profile);
   Outcome outcome = World(options, trace).Run();
   if (outcome.violation.empty() || trace != Trace::Mode::kOff) return outcome;
   return World(options, Trace::Mode::kKeep).Run();

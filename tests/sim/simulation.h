@@ -7,7 +7,7 @@
 namespace lockstep::sim {
 
 /// Runs one seed. With a violation it runs again, with a trace.
-Outcome RunSeed(std::uint64_t seed, Defect defect, Profile profile = Profile::kLong,
+Outcome RunSeed(std::uint64_t seed, Profile profile = Profile::kLong,
                 Trace::Mode trace = Trace::Mode::kOff);
 
 }  // namespace lockstep::sim

@@ -20,13 +20,11 @@ namespace {
 
 constexpr const char* kUsage =
     "simulation [--seed N | --seeds A..B | --minutes M] [--profile NAME] [--jobs N] [--verbose]\n"
-    "           [--defect NAME]\n"
     "  --seed N       one seed; --verbose prints each step of it\n"
     "  --seeds A..B   these seeds, both included (default 1..200)\n"
     "  --minutes M    seeds from --seed on (default: from the clock) for so long\n"
     "  --profile NAME how much happens in a run (default long); --profile list names them\n"
     "  --jobs N       so many processes share the seeds of --seeds (default 1)\n"
-    "  --defect NAME  with a planted bug; --defect list names them\n"
     "Exits with 1 at the first seed that breaks a promise, and says how to see it again.\n";
 
 struct Arguments {
@@ -37,7 +35,6 @@ struct Arguments {
   bool verbose = false;
   unsigned jobs = 1;
   ProfileInfo profile = AllProfiles().front();
-  Defect defect = Defect::kNone;
 };
 
 std::uint64_t current_seed = 0;
@@ -100,7 +97,7 @@ void Print(const Totals& t, std::string_view profile, double seconds) {
 bool RunOne(std::uint64_t seed, const Arguments& arguments, Totals& totals) {
   current_seed = seed;
   current_profile = arguments.profile.name;
-  const Outcome outcome = RunSeed(seed, arguments.defect, arguments.profile.profile,
+  const Outcome outcome = RunSeed(seed, arguments.profile.profile,
                                   arguments.verbose ? Trace::Mode::kPrint : Trace::Mode::kOff);
   Add(totals, outcome);
   if (outcome.violation.empty()) return true;
@@ -224,10 +221,6 @@ std::optional<Arguments> Parse(int argc, char** argv) {
     } else if (name == "--jobs") {
       arguments.jobs = static_cast<unsigned>(std::strtoul(value, nullptr, 10));
       if (arguments.jobs == 0) return std::nullopt;
-    } else if (name == "--defect") {
-      const auto defect = Find(AllDefects(), value);
-      if (!defect) return std::nullopt;
-      arguments.defect = defect->defect;
     } else {
       return std::nullopt;
     }
