@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "wire/network.h"
+#include "wire/rights.h"
 #include "wire/types.h"
 
 /// Client's calls as coroutines over a Network: see Client for what each promises. Loop thread
@@ -29,6 +30,15 @@ Task<Result<std::vector<TopicFacts>>> GetTopics(Network& network, Call& call,
                                                 std::vector<std::string> topics);
 Task<Result<GroupFacts>> DescribeGroup(Network& network, Call& call, std::string group_id);
 Task<Result<std::chrono::milliseconds>> GetTransactionMaxTimeout(Network& network, Call& call);
+
+// rights_calls.cc
+
+Task<Result<Rights>> GetRights(Network& network, Call& call, std::vector<std::string> topics);
+Task<Result<Operations>> GetGroupRights(Network& network, Call& call, std::string group_id);
+Task<Result<Operations>> TryTransactionalId(Network& network, Call& call, TransactionalId id);
+Task<Result<std::vector<BrokerSettings>>> GetBrokerSettings(Network& network, Call& call,
+                                                            std::vector<std::string> names);
+Task<Result<ControllerTime>> GetControllerTime(Network& network, Call& call);
 
 // partition_calls.cc
 

@@ -176,4 +176,37 @@ void Client::GetTransactionMaxTimeout(Duration timeout, Callback<std::chrono::mi
   });
 }
 
+void Client::GetRights(std::vector<std::string> topics, Duration timeout, Callback<Rights> done) {
+  impl_->Run(timeout, std::move(done),
+             [topics = std::move(topics)](Network& network, Call& call) mutable {
+               return wire::GetRights(network, call, std::move(topics));
+             });
+}
+
+void Client::GetGroupRights(std::string group_id, Duration timeout, Callback<Operations> done) {
+  impl_->Run(timeout, std::move(done),
+             [group_id = std::move(group_id)](Network& network, Call& call) mutable {
+               return wire::GetGroupRights(network, call, std::move(group_id));
+             });
+}
+
+void Client::TryTransactionalId(TransactionalId id, Duration timeout, Callback<Operations> done) {
+  impl_->Run(timeout, std::move(done), [id = std::move(id)](Network& network, Call& call) mutable {
+    return wire::TryTransactionalId(network, call, std::move(id));
+  });
+}
+
+void Client::GetBrokerSettings(std::vector<std::string> names, Duration timeout,
+                               Callback<std::vector<BrokerSettings>> done) {
+  impl_->Run(timeout, std::move(done),
+             [names = std::move(names)](Network& network, Call& call) mutable {
+               return wire::GetBrokerSettings(network, call, std::move(names));
+             });
+}
+
+void Client::GetControllerTime(Duration timeout, Callback<ControllerTime> done) {
+  impl_->Run(timeout, std::move(done),
+             [](Network& network, Call& call) { return wire::GetControllerTime(network, call); });
+}
+
 }  // namespace lockstep::wire

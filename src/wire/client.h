@@ -11,6 +11,7 @@
 #include "base/time.h"
 #include "txn/resolve.h"
 #include "wire/io_thread.h"
+#include "wire/rights.h"
 #include "wire/types.h"
 
 /// Kafka's protocol, as far as Lockstep needs it and librdkafka does not offer it: ending a
@@ -110,6 +111,21 @@ class Client {
   /// The least `transaction.max.timeout.ms` of the brokers that answer. Needs DescribeConfigs on
   /// the cluster.
   void GetTransactionMaxTimeout(Duration timeout, Callback<std::chrono::milliseconds> done);
+
+  // For `lockstepctl check`.
+
+  /// What we may do with the cluster and these topics, as far as we may Describe them.
+  void GetRights(std::vector<std::string> topics, Duration timeout, Callback<Rights> done);
+  /// kPermissionDenied: not even Describe. The group need not exist.
+  void GetGroupRights(std::string group_id, Duration timeout, Callback<Operations> done);
+  /// kPermissionDenied: not even Describe, or not Write. Asks for the id's coordinator and ends a
+  /// transaction that cannot be: nothing is begun, written or remembered.
+  void TryTransactionalId(TransactionalId id, Duration timeout, Callback<Operations> done);
+  /// Of each broker. Needs DescribeConfigs on the cluster.
+  void GetBrokerSettings(std::vector<std::string> names, Duration timeout,
+                         Callback<std::vector<BrokerSettings>> done);
+  /// Needs Describe on the cluster.
+  void GetControllerTime(Duration timeout, Callback<ControllerTime> done);
 
  private:
   class Impl;

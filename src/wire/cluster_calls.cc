@@ -9,8 +9,24 @@
 namespace lockstep::wire {
 namespace {
 
-/// The upper end of metadata.version in Kafka 4.3: from there on, KAFKA-20734.
+/// The upper end of metadata.version in Kafka 4.3: from there on, KAFKA-20734, and SCRAM's nonce.
 constexpr std::int16_t kMetadataVersionOf43 = 30;
+
+/// The releases by the upper ends of their metadata.version (MetadataVersion.java).
+std::string ReleaseOf(std::int16_t metadata_version_max) {
+  struct Release {
+    std::int16_t upper_end;
+    const char* name;
+  };
+  static constexpr Release kReleases[] = {{11, "Kafka 3.5"}, {14, "Kafka 3.6"}, {18, "Kafka 3.7"},
+                                          {20, "Kafka 3.8"}, {21, "Kafka 3.9"}, {25, "Kafka 4.0"},
+                                          {27, "Kafka 4.1"}, {29, "Kafka 4.2"}, {30, "Kafka 4.3"},
+                                          {33, "Kafka 4.4"}};
+  for (const Release& release : kReleases) {
+    if (metadata_version_max <= release.upper_end) return release.name;
+  }
+  return "later than Kafka 4.4";
+}
 
 /// Asks one broker for its versions, once; none if it does not answer.
 Task<std::optional<BrokerSelf>> AskVersions(Network& network, Call call, BrokerFacts broker) {
@@ -25,27 +41,6 @@ Task<std::optional<BrokerSelf>> AskVersions(Network& network, Call call, BrokerF
   co_return link->self();
 }
 
-Task<Result<std::int64_t>> AskMaxTimeout(Network& network, Call call, std::int32_t node) {
-  constexpr const char* kName = "transaction.max.timeout.ms";
-  protocol::DescribeConfigs request;
-  request.node_id = node;
-  request.names = {kName};
-  const Route route = NodeId{node};
-  auto response = co_await network.Ask(call, route, std::move(request));
-  if (!response.ok()) co_return response.error();
-  const std::string what = "DescribeConfigs of broker " + std::to_string(node);
-  if (response->error != ErrorCode::kNone) {
-    co_return Refusal<protocol::DescribeConfigs>(response->error, what, response->error_message);
-  }
-  for (const auto& config : response->configs) {
-    if (config.name != kName || !config.value) continue;
-    std::int64_t ms = 0;
-    const char* end = config.value->data() + config.value->size();
-    if (std::from_chars(config.value->data(), end, ms).ptr == end) co_return ms;
-  }
-  co_return MakeError(Code::kCorrupt, what + ": it names no " + kName);
-}
-
 }  // namespace
 
 Task<Result<ClusterFacts>> GetFacts(Network& network, Call& call) {
@@ -56,7 +51,7 @@ Task<Result<ClusterFacts>> GetFacts(Network& network, Call& call) {
   facts.cluster_id = KafkaClusterId(metadata->cluster_id);
   std::vector<Task<std::optional<BrokerSelf>>> asked;
   for (const auto& broker : metadata->brokers) {
-    facts.brokers.push_back({broker.node_id, broker.host, broker.port, false, 0});
+    facts.brokers.push_back({broker.node_id, broker.host, broker.port, false, 0, ""});
     asked.push_back(AskVersions(network, call, facts.brokers.back()));
   }
   const auto answers = co_await All(std::move(asked));
@@ -67,11 +62,13 @@ Task<Result<ClusterFacts>> GetFacts(Network& network, Call& call) {
     if (broker.reachable) {
       somebody = true;
       broker.metadata_version_max = answers[i]->metadata_version_max;
+      broker.release = ReleaseOf(broker.metadata_version_max);
       facts.transaction_version = answers[i]->transaction_version;
       facts.metadata_version = answers[i]->metadata_version;
     }
-    facts.may_lose_markers |=
-        !broker.reachable || broker.metadata_version_max >= kMetadataVersionOf43;
+    const bool is_43 = broker.metadata_version_max >= kMetadataVersionOf43;
+    facts.may_lose_markers |= !broker.reachable || is_43;
+    facts.checks_scram_nonce |= is_43;
   }
   if (!somebody) {
     co_return MakeError(Code::kUnavailable,
@@ -137,21 +134,21 @@ Task<Result<GroupFacts>> DescribeGroup(Network& network, Call& call, std::string
 }
 
 Task<Result<std::chrono::milliseconds>> GetTransactionMaxTimeout(Network& network, Call& call) {
-  std::vector<std::string> no_topics;
-  auto metadata = co_await network.Refresh(call, std::move(no_topics));
-  if (!metadata.ok()) co_return metadata.error();
-  std::vector<Task<Result<std::int64_t>>> asked;
-  for (const auto& broker : metadata->brokers) {
-    asked.push_back(AskMaxTimeout(network, call, broker.node_id));
-  }
-  const auto answers = co_await All(std::move(asked));
+  constexpr const char* kName = "transaction.max.timeout.ms";
+  std::vector<std::string> names = {kName};
+  const auto brokers = co_await GetBrokerSettings(network, call, std::move(names));
+  if (!brokers.ok()) co_return brokers.error();
   std::optional<std::int64_t> least;
-  for (const auto& answer : answers) {
-    if (answer.ok()) least = std::min(least.value_or(*answer), *answer);
+  for (const BrokerSettings& broker : *brokers) {
+    const auto found = broker.values.find(kName);
+    if (found == broker.values.end()) continue;
+    std::int64_t ms = 0;
+    const char* end = found->second.data() + found->second.size();
+    if (std::from_chars(found->second.data(), end, ms).ptr != end) continue;
+    least = std::min(least.value_or(ms), ms);
   }
   if (least) co_return std::chrono::milliseconds(*least);
-  if (!answers.empty()) co_return answers.front().error();
-  co_return MakeError(Code::kUnavailable, "the cluster names no brokers");
+  co_return MakeError(Code::kCorrupt, std::string("no broker names its ") + kName);
 }
 
 }  // namespace lockstep::wire

@@ -6,10 +6,16 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/write.hpp>
 #include <charconv>
+#include <memory>
 #include <string_view>
 #include <utility>
+
+#include "wire/sasl_connection.h"
+#include "wire/tls.h"
 
 namespace lockstep::wire {
 namespace {
@@ -30,7 +36,30 @@ std::uint32_t BigEndian(std::string_view bytes) {
   return value;
 }
 
-/// The stream itself. Kept alive by its handlers; `events` empty: the owner is gone.
+/// A TLS record where a frame's size should be: "alert", "handshake".
+bool LooksLikeTls(std::string_view bytes) {
+  return bytes.size() >= 2 && (bytes[0] == '\x15' || bytes[0] == '\x16') && bytes[1] == '\x03';
+}
+
+/// What a broken-off handshake means to whoever can mend it.
+Error HandshakeError(const error_code& error, const CertificateProblem& certificate) {
+  if (!certificate.text.empty()) {
+    return MakeError(Code::kPermissionDenied,
+                     "TLS: its certificate is not accepted: " + certificate.text);
+  }
+  if (error.category() != asio::error::get_ssl_category()) {
+    return MakeError(Code::kUnavailable,
+                     "TLS handshake: " + error.message() +
+                         " (a listener without TLS does that, too: see security_protocol)");
+  }
+  return MakeError(Code::kPermissionDenied,
+                   "TLS: " + error.message() +
+                       ": does this listener speak TLS (security_protocol), and is our certificate "
+                       "one that it accepts (tls.certificate_file)?");
+}
+
+/// The stream itself, in TLS if there is a context for it. Kept alive by its handlers; `events`
+/// empty: the owner is gone.
 class TcpStream : public std::enable_shared_from_this<TcpStream> {
  public:
   TcpStream(Io& io, std::size_t max_frame, Connection::Events events)
@@ -38,6 +67,11 @@ class TcpStream : public std::enable_shared_from_this<TcpStream> {
         socket_(io.context()),
         max_frame_(max_frame),
         events_(std::make_shared<Connection::Events>(std::move(events))) {}
+
+  void Secure(asio::ssl::context& context, const std::string& host, bool check_hostname) {
+    tls_ = std::make_unique<Tls>(socket_, context);
+    ExpectHost(tls_->stream.native_handle(), host, check_hostname, &tls_->certificate);
+  }
 
   void Open(const Endpoint& to) {
     name_ = ToString(to);
@@ -47,6 +81,15 @@ class TcpStream : public std::enable_shared_from_this<TcpStream> {
           if (self->Failed(error, "name look-up")) return;
           self->Connect(found);
         });
+  }
+
+  /// As if opening it had failed, with `error`.
+  void FailSoon(const Endpoint& to, Error error) {
+    name_ = ToString(to);
+    asio::post(socket_.get_executor(),
+               [self = shared_from_this(), error = std::move(error)]() mutable {
+                 if (self->events_) self->Fail(std::move(error));
+               });
   }
 
   void Send(const std::string& frame) {
@@ -70,12 +113,20 @@ class TcpStream : public std::enable_shared_from_this<TcpStream> {
   }
 
  private:
+  struct Tls {
+    Tls(tcp::socket& socket, asio::ssl::context& context) : stream(socket, context) {}
+    CertificateProblem certificate;  // Before what points to it.
+    asio::ssl::stream<tcp::socket&> stream;
+  };
+
   /// True if there is nobody left to care, or after telling that it failed.
   bool Failed(const error_code& error, const char* what) {
-    if (error && events_) {
-      Fail(MakeError(Code::kUnavailable, std::string(what) + ": " + error.message()));
-    }
-    return events_ == nullptr;
+    if (!error || !events_) return events_ == nullptr;
+    // A broker that wants another certificate of ours says so after its part of the handshake.
+    const bool is_tls = tls_ && error.category() == asio::error::get_ssl_category();
+    Fail(is_tls ? HandshakeError(error, tls_->certificate)
+                : MakeError(Code::kUnavailable, std::string(what) + ": " + error.message()));
+    return true;
   }
 
   void Fail(Error error) {
@@ -91,20 +142,45 @@ class TcpStream : public std::enable_shared_from_this<TcpStream> {
                           if (self->Failed(error, "connect")) return;
                           error_code ignored;
                           self->socket_.set_option(tcp::no_delay(true), ignored);
-                          self->Read();
-                          const auto events = self->events_;
-                          events->opened();
+                          self->tls_ ? self->ShakeHands() : self->Opened();
                         });
   }
 
+  void ShakeHands() {
+    tls_->stream.async_handshake(asio::ssl::stream_base::client,
+                                 [self = shared_from_this()](const error_code& error) {
+                                   if (!self->events_) return;
+                                   if (!error) return self->Opened();
+                                   self->Fail(HandshakeError(error, self->tls_->certificate));
+                                 });
+  }
+
+  void Opened() {
+    Read();
+    const auto events = events_;
+    events->opened();
+  }
+
+  /// Runs `use` with the stream that carries the frames.
+  template <typename Use>
+  void WithStream(Use use) {
+    if (tls_) {
+      use(tls_->stream);
+    } else {
+      use(socket_);
+    }
+  }
+
   void Read() {
-    socket_.async_read_some(asio::buffer(piece_),
-                            [self = shared_from_this()](const error_code& error, std::size_t size) {
-                              if (self->Failed(error, "read")) return;
-                              self->received_.append(self->piece_.data(), size);
-                              self->TakeFrames();
-                              if (self->events_) self->Read();
-                            });
+    WithStream([this](auto& stream) {
+      stream.async_read_some(asio::buffer(piece_), [self = shared_from_this()](
+                                                       const error_code& error, std::size_t size) {
+        if (self->Failed(error, "read")) return;
+        self->received_.append(self->piece_.data(), size);
+        self->TakeFrames();
+        if (self->events_) self->Read();
+      });
+    });
   }
 
   /// Those that have come whole.
@@ -113,6 +189,11 @@ class TcpStream : public std::enable_shared_from_this<TcpStream> {
     std::size_t at = 0;
     while (events_ && received_.size() - at >= kSizeBytes) {
       const std::size_t size = BigEndian(std::string_view(received_).substr(at, kSizeBytes));
+      if (size > max_frame_ && LooksLikeTls(received_)) {
+        return Fail(MakeError(Code::kPermissionDenied,
+                              "it speaks TLS, and we do not: set security_protocol to SSL or "
+                              "SASL_SSL"));
+      }
       if (size > max_frame_) {
         return Fail(MakeError(Code::kResourceExhausted, "an answer of " + std::to_string(size) +
                                                             " bytes is longer than allowed"));
@@ -127,16 +208,19 @@ class TcpStream : public std::enable_shared_from_this<TcpStream> {
 
   void Write() {
     sending_ = std::exchange(unsent_, {});
-    asio::async_write(socket_, asio::buffer(sending_),
-                      [self = shared_from_this()](const error_code& error, std::size_t) {
-                        if (self->Failed(error, "write")) return;
-                        self->writing_ = !self->unsent_.empty();
-                        if (self->writing_) self->Write();
-                      });
+    WithStream([this](auto& stream) {
+      asio::async_write(stream, asio::buffer(sending_),
+                        [self = shared_from_this()](const error_code& error, std::size_t) {
+                          if (self->Failed(error, "write")) return;
+                          self->writing_ = !self->unsent_.empty();
+                          if (self->writing_) self->Write();
+                        });
+    });
   }
 
   tcp::resolver resolver_;
   tcp::socket socket_;
+  std::unique_ptr<Tls> tls_;  // None: in plain text.
   std::size_t max_frame_;
   std::shared_ptr<Connection::Events> events_;  // Shared: an event may destroy the connection.
   std::string name_;
@@ -147,10 +231,10 @@ class TcpStream : public std::enable_shared_from_this<TcpStream> {
   bool writing_ = false;
 };
 
-class PlaintextConnection : public Connection {
+class TcpConnection : public Connection {
  public:
-  explicit PlaintextConnection(std::shared_ptr<TcpStream> stream) : stream_(std::move(stream)) {}
-  ~PlaintextConnection() override { stream_->Close(); }
+  explicit TcpConnection(std::shared_ptr<TcpStream> stream) : stream_(std::move(stream)) {}
+  ~TcpConnection() override { stream_->Close(); }
   void Send(const std::string& frame) override { stream_->Send(frame); }
 
  private:
@@ -179,16 +263,42 @@ Result<Endpoint> ParseEndpoint(const std::string& text) {
                    "\"" + text + "\" is not a broker's address: HOST:PORT is wanted");
 }
 
-std::unique_ptr<Connection> OpenConnection(Io& io, const Endpoint& to,
-                                           const SecurityConfig& security, std::size_t max_frame,
-                                           Connection::Events events) {
-  switch (security.protocol) {
-    case SecurityConfig::Protocol::kPlaintext:
-      break;
-  }
-  auto stream = std::make_shared<TcpStream>(io, max_frame, std::move(events));
-  stream->Open(to);
-  return std::make_unique<PlaintextConnection>(std::move(stream));
+struct Security::Tls {
+  explicit Tls(SslCtx from) : context(from.release()) {}
+  asio::ssl::context context;
+};
+
+Security::Security(SecurityConfig config) : config_(std::move(config)) {}
+Security::~Security() = default;
+
+Status Security::Load() {
+  if (!config_.tls) return {};
+  std::string stamp = Stamp(config_);
+  if (tls_ != nullptr && stamp == stamp_) return {};
+  auto fresh = MakeTlsContext(*config_.tls);
+  if (!fresh.ok()) return fresh.error();
+  tls_ = std::make_unique<Tls>(*std::move(fresh));
+  stamp_ = std::move(stamp);
+  return {};
+}
+
+std::unique_ptr<Connection> OpenConnection(Io& io, const Endpoint& to, Security& security,
+                                           const FrameLimits& limits, Connection::Events events) {
+  const auto open = [&](Connection::Events its_events) -> std::unique_ptr<Connection> {
+    auto stream = std::make_shared<TcpStream>(io, limits.max_frame, std::move(its_events));
+    if (Status loaded = security.Load(); !loaded.ok()) {
+      stream->FailSoon(to, loaded.error());
+    } else {
+      if (security.config().tls) {
+        stream->Secure(security.tls_->context, to.host, security.config().tls->check_hostname);
+      }
+      stream->Open(to);
+    }
+    return std::make_unique<TcpConnection>(std::move(stream));
+  };
+  if (!security.config().sasl) return open(std::move(events));
+  return OpenSaslConnection(io, ToString(to), *security.config().sasl, limits.client_id, open,
+                            std::move(events));
 }
 
 }  // namespace lockstep::wire

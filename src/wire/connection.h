@@ -40,10 +40,39 @@ class Connection {
   virtual void Send(const std::string& frame) = 0;
 };
 
-/// Starts to open a connection; the events tell how it went. `max_frame`: a longer one is refused
-/// with kResourceExhausted before any of it is kept.
-std::unique_ptr<Connection> OpenConnection(Io& io, const Endpoint& to,
-                                           const SecurityConfig& security, std::size_t max_frame,
-                                           Connection::Events events);
+struct FrameLimits {
+  /// A longer one is refused with kResourceExhausted before any of it is kept.
+  std::size_t max_frame = 0;
+  std::string client_id;  ///< For the log-in's requests.
+};
+
+/// A SecurityConfig, and what its files held when they were last looked at. One for all connections
+/// to a cluster: reading a bundle of CAs takes milliseconds. Loop thread only.
+class Security {
+ public:
+  explicit Security(SecurityConfig config);
+  ~Security();
+  Security(const Security&) = delete;
+  Security& operator=(const Security&) = delete;
+
+  const SecurityConfig& config() const { return config_; }
+
+ private:
+  struct Tls;
+  /// Takes up files that have changed; blocks for as long as the disk takes.
+  Status Load();
+
+  friend std::unique_ptr<Connection> OpenConnection(Io&, const Endpoint&, Security&,
+                                                    const FrameLimits&, Connection::Events);
+  const SecurityConfig config_;
+  std::unique_ptr<Tls> tls_;
+  std::string stamp_;  // Of the files that tls_ was made from.
+};
+
+/// Starts to open a connection; the events tell how it went. Errors beside kUnavailable: what an
+/// operator must mend. kPermissionDenied: the broker's certificate is not accepted, or it does not
+/// accept ours, or the log-in; kFailedPrecondition: a file of `security` cannot be used.
+std::unique_ptr<Connection> OpenConnection(Io& io, const Endpoint& to, Security& security,
+                                           const FrameLimits& limits, Connection::Events events);
 
 }  // namespace lockstep::wire

@@ -26,10 +26,10 @@ void Finish(Exchange& exchange, Error error) {
 
 }  // namespace
 
-Duration Backoff(const ClientOptions& options, int attempt) {
+Duration Backoff(Duration first, Duration longest, int attempt) {
   constexpr int kMaxDoublings = 16;
   const auto factor = std::int64_t{1} << std::clamp(attempt - 1, 0, kMaxDoublings);
-  return std::min(options.backoff_min * factor, options.backoff_max);
+  return std::min(first * factor, longest);
 }
 
 void BrokerSelf::Learn(const ApiVersions::Response& versions) {
@@ -50,7 +50,27 @@ bool Link::stalled() const {
   return !in_flight_.empty() && std::chrono::steady_clock::now() - progress_ > kStall;
 }
 
+/// The pause is over early if somebody has changed what was refused.
+bool Link::StillRefused() {
+  if (state_ != State::kPausing || !refusal_) return false;
+  if (Stamp(env_.options.security) == refused_with_) return true;
+  pause_.Cancel();
+  state_ = State::kIdle;
+  return false;
+}
+
+Duration Link::PauseAfter(const Error& error) {
+  refusal_.reset();
+  const bool refused =
+      error.code == Code::kPermissionDenied || error.code == Code::kFailedPrecondition;
+  if (!refused) return Backoff(env_.options.backoff_min, env_.options.backoff_max, failures_);
+  refusal_ = error;
+  refused_with_ = Stamp(env_.options.security);
+  return Backoff(env_.options.refused_backoff_min, env_.options.refused_backoff_max, ++refusals_);
+}
+
 void Link::Submit(std::shared_ptr<Exchange> exchange) {
+  if (StillRefused()) return Finish(*exchange, *refusal_);
   waiting_.push_back(std::move(exchange));
   if (state_ == State::kIdle) Connect();
   if (state_ == State::kReady) Pump();
@@ -59,11 +79,11 @@ void Link::Submit(std::shared_ptr<Exchange> exchange) {
 void Link::Connect() {
   state_ = State::kConnecting;
   patience_.Start(env_.options.connect_timeout, [this] { Drop(Silent("no connection within")); });
-  connection_ =
-      OpenConnection(env_.io, endpoint_, env_.options.security, env_.options.max_response_bytes,
-                     {.opened = [this] { Handshake(); },
-                      .received = [this](std::string f) { OnFrame(std::move(f)); },
-                      .closed = [this](const Error& error) { OnClosed(error); }});
+  connection_ = OpenConnection(env_.io, endpoint_, env_.security,
+                               {env_.options.max_response_bytes, env_.options.client_id},
+                               {.opened = [this] { Handshake(); },
+                                .received = [this](std::string f) { OnFrame(std::move(f)); },
+                                .closed = [this](const Error& error) { OnClosed(error); }});
 }
 
 void Link::Handshake() {
@@ -148,6 +168,7 @@ Status Link::OnHandshake(const std::string& frame) {
   if (Status status = r.Finish("Metadata"); !status.ok()) return status;
   self_.cluster_id = KafkaClusterId(metadata.cluster_id);
   state_ = State::kReady;
+  refusals_ = 0;
   env_.learned(metadata);
   return {};
 }
@@ -211,6 +232,10 @@ void Link::FailOldest(const Error& error) {
 void Link::Drop(const Error& cause) {
   Error error = cause;
   if (state_ == State::kReady) error.code = Code::kUnavailable;
+  const bool versions_only = state_ == State::kHandshaking && handshakes_left_ == 1;
+  if (versions_only && error.code == Code::kUnavailable && !env_.options.security.sasl) {
+    error.message += " (a listener that wants a log-in does that: see security_protocol)";
+  }
   const bool quiet_end = state_ == State::kReady && load() == 0;  // Brokers close idle connections.
   auto lost = std::exchange(in_flight_, {});
   auto unsent = std::exchange(waiting_, {});
@@ -220,8 +245,10 @@ void Link::Drop(const Error& cause) {
   if (quiet_end) {
     state_ = State::kIdle;
   } else {
+    ++failures_;
+    const Duration pause = PauseAfter(error);
     state_ = State::kPausing;
-    pause_.Start(Backoff(env_.options, ++failures_), [this] {
+    pause_.Start(pause, [this] {
       state_ = State::kIdle;
       if (!waiting_.empty()) Connect();
     });

@@ -54,14 +54,17 @@ struct BrokerSelf {
 struct LinkEnv {
   Io& io;
   const ClientOptions& options;
+  Security& security;
   const std::optional<KafkaClusterId>& pinned;
   std::function<void(const protocol::Metadata::Response&)> learned;  ///< From a handshake.
 };
 
 /// The connection to one broker's address, as it comes and goes. Opened by the first request, kept
-/// open, opened again with growing pauses while requests want it. Before anything else it asks for
-/// versions and cluster id; then requests go out as they come (pipelined), up to the limit, and
-/// answers are matched in order. Loop thread only.
+/// open, opened again with growing pauses while requests want it. Whoever asks in the pause after a
+/// refusal (a log-in, a certificate) gets that refusal for an answer, at once and from here:
+/// however many ask, a broker sees one attempt a pause. Before anything else it asks for versions
+/// and cluster id; then requests go out as they come (pipelined), up to the limit, and answers are
+/// matched in order. Loop thread only.
 class Link {
  public:
   Link(LinkEnv& env, Endpoint endpoint);
@@ -97,6 +100,8 @@ class Link {
   void Pump();
   void FailOldest(const Error& error);
   std::optional<Error> Refuse(Exchange& exchange) const;
+  bool StillRefused();
+  Duration PauseAfter(const Error& error);
   void Transmit(const protocol::Api& api, std::int16_t version,
                 const std::function<void(protocol::Writer&)>& encode,
                 std::shared_ptr<Exchange> exchange);
@@ -106,6 +111,9 @@ class Link {
   const Endpoint endpoint_;
   State state_ = State::kIdle;
   int failures_ = 0;
+  int refusals_ = 0;              // In a row.
+  std::optional<Error> refusal_;  // While it pauses after one.
+  std::string refused_with_;      // The Stamp of what was refused.
   std::string problem_;
   BrokerSelf self_;
   int handshakes_left_ = 0;
@@ -118,7 +126,8 @@ class Link {
   std::unique_ptr<Connection> connection_;
 };
 
-/// The pause before the `attempt`-th retry, from 1.
-Duration Backoff(const ClientOptions& options, int attempt);
+/// The pause before the `attempt`-th retry, from 1: twice the one before, from `first` to
+/// `longest`.
+Duration Backoff(Duration first, Duration longest, int attempt);
 
 }  // namespace lockstep::wire

@@ -26,7 +26,8 @@ Error NotNow(std::string message) { return MakeError(Code::kUnavailable, std::mo
 Network::Network(Io& io, ClientOptions options)
     : io_(io),
       options_(std::move(options)),
-      env_{io_, options_, pinned_, [this](const auto& metadata) { Learn(metadata); }} {
+      security_(options_.security),
+      env_{io_, options_, security_, pinned_, [this](const auto& metadata) { Learn(metadata); }} {
   for (const std::string& text : options_.bootstrap) {
     Result<Endpoint> endpoint = ParseEndpoint(text);
     if (!endpoint.ok()) {
@@ -93,7 +94,8 @@ void Network::NoteFailure(Call& call, const Route& route, Error error) {
 
 Task<bool> Network::Pause(Call& call) {
   Signal never(io_, waits_);
-  const Deadline until = std::chrono::steady_clock::now() + Backoff(options_, ++call.retries);
+  const Deadline until = std::chrono::steady_clock::now() +
+                         Backoff(options_.backoff_min, options_.backoff_max, ++call.retries);
   const Wake wake = co_await never.Until(std::min(until, call.deadline));
   const bool time_is_left = until < call.deadline;
   co_return time_is_left&& wake == Wake::kDeadline;

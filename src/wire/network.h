@@ -129,6 +129,7 @@ class Network {
   const ClientOptions options_;
   Waits waits_;
   std::optional<KafkaClusterId> pinned_;
+  Security security_;
   LinkEnv env_;
   std::vector<Endpoint> bootstrap_;
   std::optional<Error> bootstrap_problem_;

@@ -14,16 +14,10 @@
 #include "txn/resolve.h"
 #include "txn/types.h"
 #include "wire/errors.h"
+#include "wire/security.h"
 
 /// What goes into Client's calls and comes out of them: plain values.
 namespace lockstep::wire {
-
-/// How connections are secured. Plaintext for now; TLS and SASL add their settings here and their
-/// handshakes in connection.h, and nothing else changes.
-struct SecurityConfig {
-  enum class Protocol : std::uint8_t { kPlaintext };
-  Protocol protocol = Protocol::kPlaintext;
-};
 
 struct ClientOptions {
   std::vector<std::string> bootstrap;  ///< "host:port", "[v6]:port"; tried in turn.
@@ -36,6 +30,11 @@ struct ClientOptions {
   /// The first pause before a retry or a reconnect; doubled each time, up to the second one.
   Duration backoff_min = std::chrono::milliseconds(20);
   Duration backoff_max = std::chrono::seconds(1);
+  /// The same, after a broker refused us, or we it: no storm of log-ins that an operator must mend
+  /// first, and whose account may be locked by them. Over at once when a file of `security`
+  /// changes.
+  Duration refused_backoff_min = std::chrono::seconds(1);
+  Duration refused_backoff_max = std::chrono::seconds(30);
   /// Unanswered requests on one connection, at least 1; more wait their turn.
   std::size_t max_in_flight = 64;
   /// To one broker, opened as load demands: brokers work off a connection one request at a time.
@@ -56,6 +55,7 @@ struct BrokerFacts {
   /// The highest metadata.version its software supports, 0 if unknown: tells its release apart, see
   /// docs/design/wire.md.
   std::int16_t metadata_version_max = 0;
+  std::string release;  ///< For people: "Kafka 4.4", "Kafka 4.4 or later"; empty if unknown.
 };
 
 struct ClusterFacts {
@@ -66,6 +66,9 @@ struct ClusterFacts {
   /// Some broker is, or may be (unreachable), Kafka 4.3 or later: it can say CompleteCommit without
   /// having written the markers (KAFKA-20734).
   bool may_lose_markers = false;
+  /// Some broker is Kafka 4.3 or later: it refuses a SCRAM client whose last message does not
+  /// repeat the whole nonce.
+  bool checks_scram_nonce = false;
 };
 
 struct PartitionFacts {

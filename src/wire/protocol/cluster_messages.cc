@@ -64,9 +64,9 @@ void Metadata::Encode(Writer& w) const {
     w.String(topic);
     w.NoTags();
   });
-  w.Bool(false);  // allow auto topic creation
-  w.Bool(false);  // include cluster authorized operations
-  w.Bool(false);  // include topic authorized operations
+  w.Bool(false);       // allow auto topic creation
+  w.Bool(operations);  // include cluster authorized operations
+  w.Bool(operations);  // include topic authorized operations
   w.NoTags();
 }
 
@@ -91,16 +91,17 @@ Metadata::Response Metadata::Decode(Reader& r) {
       partition.error = r.Error();
       partition.partition = r.Int32();
       partition.leader = r.Int32();
-      r.Int32();                                                             // leader epoch
-      for (int list = 0; list < 3; ++list) r.SkipArray([&] { r.Int32(); });  // replicas
+      r.Int32();  // leader epoch
+      partition.replicas = r.Array([&] { return r.Int32(); }).size();
+      for (int list = 0; list < 2; ++list) r.SkipArray([&] { r.Int32(); });  // in sync, offline
       r.SkipTags();
       return partition;
     });
-    r.Int32();  // authorized operations
+    topic.operations = r.Int32();
     r.SkipTags();
     return topic;
   });
-  r.Int32();  // authorized operations
+  response.operations = r.Int32();
   r.SkipTags();
   return response;
 }
@@ -128,7 +129,7 @@ FindCoordinator::Response FindCoordinator::Decode(Reader& r) {
 void DescribeGroups::Encode(Writer& w) const {
   w.ArrayCount(1);
   w.String(group_id);
-  w.Bool(false);  // include authorized operations
+  w.Bool(operations);  // include authorized operations
   w.NoTags();
 }
 
@@ -152,7 +153,7 @@ DescribeGroups::Response DescribeGroups::Decode(Reader& r) {
       r.SkipTags();
       return member;
     });
-    r.Int32();  // authorized operations
+    one.operations = r.Int32();
     return one;
   });
   r.SkipTags();
@@ -249,6 +250,47 @@ DescribeConfigs::Response DescribeConfigs::Decode(Reader& r) {
       return config;
     });
     return one;
+  });
+  r.SkipTags();
+  return response;
+}
+
+// ---- DescribeQuorum ---------------------------------------------------------------------------
+
+void DescribeQuorum::Encode(Writer& w) const {
+  w.ArrayCount(1);
+  w.String("__cluster_metadata");
+  w.ArrayCount(1);
+  w.Int32(0);
+  w.NoTags();
+  w.NoTags();
+  w.NoTags();
+}
+
+DescribeQuorum::Response DescribeQuorum::Decode(Reader& r) {
+  Response response;
+  response.error = r.Error();
+  r.SkipArray([&] {
+    r.String();  // topic
+    r.SkipArray([&] {
+      r.Int32();  // partition
+      if (const ErrorCode error = r.Error(); error != ErrorCode::kNone) response.error = error;
+      const std::int32_t leader = r.Int32();
+      r.Int32();                              // leader epoch
+      r.Int64();                              // high watermark
+      for (int list = 0; list < 2; ++list) {  // voters, observers
+        r.SkipArray([&] {
+          const std::int32_t replica = r.Int32();
+          r.Int64();  // log end offset
+          const std::int64_t fetched = r.Int64();
+          r.Int64();  // last caught up
+          r.SkipTags();
+          if (replica == leader) response.leader_time_ms = fetched;
+        });
+      }
+      r.SkipTags();
+    });
+    r.SkipTags();
   });
   r.SkipTags();
   return response;

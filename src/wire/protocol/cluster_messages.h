@@ -41,6 +41,7 @@ struct ApiVersions {
 struct Metadata {
   static constexpr Api kApi{ApiKey::kMetadata, "Metadata", 9, 9, 9};
   std::vector<std::string> topics;  ///< Empty: none, only the cluster.
+  bool operations = false;          ///< Tell what we may do.
   void Encode(Writer& w) const;
 
   struct Broker {
@@ -52,16 +53,19 @@ struct Metadata {
     ErrorCode error = ErrorCode::kNone;
     std::int32_t partition = 0;
     std::int32_t leader = -1;
+    std::size_t replicas = 0;
   };
   struct Topic {
     ErrorCode error = ErrorCode::kNone;
     std::string name;
     std::vector<Partition> partitions;
+    std::int32_t operations = 0;  ///< Bits; see Operations.
   };
   struct Response {
     std::vector<Broker> brokers;
     std::string cluster_id;
     std::vector<Topic> topics;
+    std::int32_t operations = 0;  ///< On the cluster.
   };
   static Response Decode(Reader& r);
 };
@@ -89,12 +93,14 @@ struct GroupMember {
 struct DescribeGroups {
   static constexpr Api kApi{ApiKey::kDescribeGroups, "DescribeGroups", 5, 5, 5};
   std::string group_id;
+  bool operations = false;  ///< Tell what we may do.
   void Encode(Writer& w) const;
 
   struct Response {
     ErrorCode error = ErrorCode::kNone;
     std::string state;
     std::vector<GroupMember> members;
+    std::int32_t operations = 0;  ///< Bits; see Operations.
   };
   static Response Decode(Reader& r);
 };
@@ -128,6 +134,19 @@ struct DescribeConfigs {
     ErrorCode error = ErrorCode::kNone;
     std::string error_message;
     std::vector<Config> configs;
+  };
+  static Response Decode(Reader& r);
+};
+
+/// Of the metadata log: its leader is the controller, and tells the time by its clock.
+struct DescribeQuorum {
+  static constexpr Api kApi{ApiKey::kDescribeQuorum, "DescribeQuorum", 1, 1, 0};
+  void Encode(Writer& w) const;
+
+  struct Response {
+    ErrorCode error = ErrorCode::kNone;
+    /// The leader's own entry: when it answered, in milliseconds since 1970. -1: not told.
+    std::int64_t leader_time_ms = -1;
   };
   static Response Decode(Reader& r);
 };

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "wire/protocol/cluster_messages.h"
+#include "wire/protocol/sasl_messages.h"
 #include "wire/protocol/txn_messages.h"
 
 namespace lockstep::wire {
@@ -30,7 +31,8 @@ Api ApiOf(ApiKey key) {
        {ApiVersions::kApi, Metadata::kApi, FindCoordinator::kApi, InitProducerId::kApi,
         EndTxn::kApi, DescribeTransactions::kApi, ListTransactions::kApi, WriteTxnMarkers::kApi,
         DescribeProducers::kApi, ListOffsets::kApi, Fetch::kApi, DescribeGroups::kApi,
-        ConsumerGroupDescribe::kApi, DescribeConfigs::kApi}) {
+        ConsumerGroupDescribe::kApi, DescribeConfigs::kApi, SaslHandshake::kApi,
+        SaslAuthenticate::kApi}) {
     if (api.key == key) return api;
   }
   std::abort();
