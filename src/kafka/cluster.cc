@@ -7,6 +7,7 @@
 
 #include "base/planted.h"
 #include "base/units.h"
+#include "kafka/compatibility.h"
 #include "kafka/lane_id.h"
 #include "kafka/orphans.h"
 #include "kafka/participant.h"
@@ -27,7 +28,14 @@ wire::ClientOptions WireOptions(const ClusterConfig& config,
   wire::ClientOptions options;
   options.requests_sent = std::move(requests_sent);
   options.bootstrap = config.bootstrap_servers;
+  options.security = config.security;
   return options;
+}
+
+/// What an operator must mend before trying again makes sense.
+bool IsRefusal(Code code) {
+  return code == Code::kPermissionDenied || code == Code::kInvalidArgument ||
+         code == Code::kUnimplemented || code == Code::kFailedPrecondition;
 }
 
 }  // namespace
@@ -108,14 +116,12 @@ void KafkaCluster::Probe() {
 }
 
 void KafkaCluster::OnFacts(const Result<wire::ClusterFacts>& facts) {
-  if (!facts.ok()) {
-    return Again(serving_ ? ClusterState::kUnreachable : ClusterState::kConnecting,
-                 ToString(facts.error()));
-  }
+  if (!facts.ok()) return Failed("", facts.error());
   // Once true, for good: the broker that completed something may be gone by now.
   may_have_lost_markers_ |= facts->may_lose_markers;
   check_markers_ = may_have_lost_markers_;
   transaction_version_ = facts->transaction_version;
+  if (const auto problem = ScramProblem(config_, *facts)) return Refuse(*problem);
   Identify(facts->cluster_id);
 }
 
@@ -162,9 +168,7 @@ void KafkaCluster::AskTimeout() {
 
 void KafkaCluster::OnTimeout(const Result<std::chrono::milliseconds>& maximum) {
   const bool may_not_ask = !maximum.ok() && maximum.error().code == Code::kPermissionDenied;
-  if (!maximum.ok() && !may_not_ask) {
-    return Again(ClusterState::kConnecting, ToString(maximum.error()));
-  }
+  if (!maximum.ok() && !may_not_ask) return Failed("", maximum.error());
   // Without the right to ask: the brokers' default, and init_transactions tells if that is too
   // much.
   const auto limit = may_not_ask ? kLongestByDefault : *maximum;
@@ -184,12 +188,11 @@ void KafkaCluster::ListOlderLanes() {
 }
 
 void KafkaCluster::OnListed(const Result<wire::TransactionListing>& listing) {
-  if (!listing.ok()) return Again(ClusterState::kConnecting, ToString(listing.error()));
+  if (!listing.ok()) return Failed("", listing.error());
   if (!listing->failures.empty()) {
     const wire::BrokerFailure& failure = listing->failures.front();
-    return Again(ClusterState::kConnecting, "listing transactions on broker " +
-                                                std::to_string(failure.broker.node_id) + ": " +
-                                                ToString(failure.error));
+    return Failed("listing transactions on broker " + std::to_string(failure.broker.node_id) + ": ",
+                  failure.error);
   }
   std::vector<TransactionalId> older;
   for (const wire::ListedTransaction& listed : listing->transactions) {
@@ -243,20 +246,32 @@ void KafkaCluster::Serve() {
                  FormatDuration(transaction_timeout_));
   }
   pool_->Open(*env_);
+  pool_->RenewAged();
   Again(ClusterState::kReady, {});
 }
 
 void KafkaCluster::Again(ClusterState state, std::string problem) {
   state_ = state;
   problem_ = std::move(problem);
-  if (state != ClusterState::kReady) pool_->Close();
+  if (state == ClusterState::kRefused) {
+    pool_->Rest();
+  } else if (state != ClusterState::kReady) {
+    pool_->Close();
+  }
   Publish();
-  const bool joining = state == ClusterState::kConnecting || state == ClusterState::kUnreachable;
+  // Soon also after a refusal: the wire client sees to it that the brokers are spared.
+  const bool soon = state == ClusterState::kConnecting || state == ClusterState::kUnreachable ||
+                    state == ClusterState::kRefused;
   ports_.executor.PostAfter(
-      joining ? std::min(kRetryJoin, config_.probe_interval) : config_.probe_interval,
+      soon ? std::min(kRetryJoin, config_.probe_interval) : config_.probe_interval,
       [weak = weak_from_this()] {
         if (const auto self = weak.lock()) self->Probe();
       });
+}
+
+void KafkaCluster::Failed(const std::string& what, const Error& error) {
+  if (IsRefusal(error.code)) return Refuse(what + error.message);
+  Again(serving_ ? ClusterState::kUnreachable : ClusterState::kConnecting, what + ToString(error));
 }
 
 void KafkaCluster::Refuse(std::string problem) {
@@ -272,14 +287,11 @@ ClusterState KafkaCluster::StateNow(std::string& problem) const {
   problem = census.trouble ? "lanes: " + ToString(*census.trouble) : fencer_->problem();
   if (census.idle + census.busy > 0) return ClusterState::kReady;
   if (!census.trouble) return served_before_ ? ClusterState::kReady : ClusterState::kConnecting;
-  switch (census.trouble->code) {
-    case Code::kPermissionDenied:
-    case Code::kInvalidArgument:
-    case Code::kUnimplemented:
-      return ClusterState::kRefused;
-    default:
-      return served_before_ ? ClusterState::kUnreachable : ClusterState::kConnecting;
+  // Not for kFailedPrecondition: of another Kafka cluster the next look tells.
+  if (census.trouble->code != Code::kFailedPrecondition && IsRefusal(census.trouble->code)) {
+    return ClusterState::kRefused;
   }
+  return served_before_ ? ClusterState::kUnreachable : ClusterState::kConnecting;
 }
 
 void KafkaCluster::Publish() {

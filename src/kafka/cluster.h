@@ -93,6 +93,8 @@ class KafkaCluster : public coordinator::Cluster,
   void Serve();
   /// The step failed, or all is done for now: probe again later.
   void Again(coordinator::ClusterState state, std::string problem);
+  /// Again, in the state that follows from the error.
+  void Failed(const std::string& what, const Error& error);
   void Refuse(std::string problem);
 
   void Publish();

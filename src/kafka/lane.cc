@@ -120,7 +120,22 @@ Status Lane::TryRenew() {
   producer_->Warm(env_.topics.Known(kWarmTopics), env_.config.request_timeout);
   touched_ = false;
   course_ = {};
+  NoteSession();
   return {};
+}
+
+/// Between half and three quarters of its session from now; not the same for all, or a cluster
+/// would be without lanes while they are renewed together.
+void Lane::NoteSession() {
+  using Clock = std::chrono::system_clock;
+  const auto end = producer_->session_end();
+  if (!end) {
+    renew_at_ = Clock::duration::max();
+    return;
+  }
+  const auto now = Clock::now();
+  const auto spread = std::hash<std::string>()(id().get()) % 8;
+  renew_at_ = (now + (*end - now) * (16 + static_cast<int>(spread)) / 32).time_since_epoch();
 }
 
 void Lane::LeaveId() {
@@ -298,7 +313,7 @@ bool Lane::MarkersMayBeLost() const {
 }
 
 bool Lane::Clean() const {
-  if (touched_ || producer_->dead() || course_.begun != course_.ended) return false;
+  if (touched_ || aged() || producer_->dead() || course_.begun != course_.ended) return false;
   return IsClean(course_.before, producer_->ledger().All());
 }
 

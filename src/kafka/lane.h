@@ -58,6 +58,11 @@ class Lane {
   /// do. The id is left as it is.
   void Stop();
   bool stopped() const { return stopped_; }
+  /// Its connections will be closed by the brokers before long: it should be renewed rather than
+  /// begin another transaction. Thread-safe.
+  bool aged() const {
+    return std::chrono::system_clock::now().time_since_epoch() >= renew_at_.load();
+  }
 
   TransactionalId id() const;  ///< Thread-safe. Changes only while renewing.
 
@@ -80,6 +85,7 @@ class Lane {
   void LeaveId();
   Status InitTransactions();
   Status BindIdentity();
+  void NoteSession();
   void DropProducer();
 
   void DoPrepare(const txn::BatchWork& work, MonoTime give_up,
@@ -107,6 +113,9 @@ class Lane {
   WorkFeed feed_;
 
   std::atomic<bool> touched_{false};
+  /// Of the system's clock, as tokens count; the longest if there is no such time.
+  std::atomic<std::chrono::system_clock::duration> renew_at_{
+      std::chrono::system_clock::duration::max()};
   std::atomic<bool> stopped_{false};
 
   // The thread's own.

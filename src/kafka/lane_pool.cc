@@ -34,6 +34,28 @@ void LanePool::Close() {
   for (auto& [id, slot] : slots_) slot.lane->SetGate(false);
 }
 
+void LanePool::Rest() {
+  Close();
+  for (const SlotId id : std::exchange(idle_, {})) Renew(id);
+}
+
+void LanePool::RenewAged() {
+  for (const SlotId id : std::exchange(idle_, {})) {
+    if (slots_.at(id).lane->aged()) {
+      Renew(id);
+    } else {
+      idle_.push_back(id);
+    }
+  }
+}
+
+void LanePool::Renew(SlotId id) {
+  Slot& slot = slots_.at(id);
+  SetState(slot, State::kRenewing);
+  slot.lane->Touch();  // Not clean, so renewed: as soon as the gate is open.
+  slot.lane->Release();
+}
+
 std::optional<LanePool::Ticket> LanePool::Request(MonoTime give_up,
                                                   std::function<void(Lane&)> granted,
                                                   std::function<void()> expired) {
@@ -116,6 +138,7 @@ void LanePool::OnNews(SlotId id, std::optional<Error> trouble) {
 void LanePool::Serve() {
   std::erase_if(retired_, [](const auto& lane) { return lane->stopped(); });
   if (!open_) return;
+  if (!waiting_.empty()) RenewAged();
   while (!waiting_.empty() && !idle_.empty()) {
     Slot& slot = slots_.at(idle_.front());
     idle_.pop_front();

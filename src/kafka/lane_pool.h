@@ -46,6 +46,9 @@ class LanePool : public std::enable_shared_from_this<LanePool> {
   void Open(const LaneEnv& env);
   /// Lends none, renews none; those lent stay with their transactions.
   void Close();
+  /// Close, and idle lanes drop their producers, which would go on connecting: a cluster that
+  /// refuses us is asked by one connection alone, the wire client's.
+  void Rest();
 
   using Ticket = std::uint64_t;
   /// Asks for a lane: `granted`, perhaps at once, or `expired` at `give_up`. Nothing: too many
@@ -54,6 +57,9 @@ class LanePool : public std::enable_shared_from_this<LanePool> {
                                 std::function<void()> expired);
   /// Leaves the line. Unknown tickets are ignored.
   void Cancel(Ticket ticket);
+
+  /// Renews idle lanes whose session ends soon.
+  void RenewAged();
 
   /// The transaction is durably settled.
   void Return(Lane& lane);
@@ -79,6 +85,7 @@ class LanePool : public std::enable_shared_from_this<LanePool> {
   using SlotId = std::uint64_t;
 
   void AddLane();
+  void Renew(SlotId id);  ///< One that is idle, and not in idle_ any more.
   void OnNews(SlotId id, std::optional<Error> trouble);
   void OnExpired(Ticket ticket);
   void Serve();  ///< Lends what is idle to those who wait; makes more lanes if they do not suffice.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/secret.h"
+#include "kafka/token.h"
 #include "rdkafka/c_values.h"
 
 namespace lockstep::kafka {
@@ -74,6 +76,43 @@ void Producer::OnLog(const rd_kafka_t* handle, int level, const char* facility, 
   self->log_.Write(level, self->id_, facility, text);
 }
 
+void Producer::OnTokenNeeded(rd_kafka_t* handle, const char* /*config*/, void* opaque) {
+  auto* self = static_cast<Producer*>(opaque);
+  const auto token = ReadSecret({self->token_file_, ""}, "sasl.token_file");
+  // librdkafka asks again in ten seconds.
+  if (!token.ok()) {
+    rd_kafka_oauthbearer_set_token_failure(handle, token.error().message.c_str());
+    return;
+  }
+  const TokenFacts facts = FactsOfToken(*token, std::chrono::system_clock::now());
+  std::int64_t first = 0;
+  if (facts.expires) {
+    self->session_end_ms_.compare_exchange_strong(
+        first,
+        std::chrono::duration_cast<std::chrono::milliseconds>(facts.expires->time_since_epoch())
+            .count());
+  }
+  const auto until =
+      std::chrono::duration_cast<std::chrono::milliseconds>(facts.use_until.time_since_epoch());
+  char why[512];
+  const auto set = rd_kafka_oauthbearer_set_token(
+      handle, token->c_str(), until.count(), facts.subject.c_str(), nullptr, 0, why, sizeof why);
+  if (set != RD_KAFKA_RESP_ERR_NO_ERROR) rd_kafka_oauthbearer_set_token_failure(handle, why);
+}
+
+std::optional<std::chrono::system_clock::time_point> Producer::session_end() const {
+  const std::int64_t end = session_end_ms_;
+  if (end == 0) return std::nullopt;
+  return std::chrono::system_clock::time_point(std::chrono::milliseconds(end));
+}
+
+/// The callback runs on librdkafka's own thread: ours may be inside a call that waits for a token.
+Status Producer::StartTokens() {
+  if (token_file_.empty()) return {};
+  const auto failure = Take(rd_kafka_sasl_background_callbacks_enable(handle_.get()));
+  return failure ? Status(ToError(*failure)) : Status();
+}
+
 void Producer::Deleter::operator()(rd_kafka_t* handle) const {
   // What is still queued would be sent while the threads wind down, and warned about.
   rd_kafka_purge(
@@ -88,13 +127,18 @@ Result<std::unique_ptr<Producer>> Producer::Create(const ClusterConfig& config,
                                                    std::atomic<std::uint64_t>& requests) {
   Result<ConfPtr> conf = ProducerConf(config, id, transaction_timeout);
   if (!conf.ok()) return conf.error();
-  std::unique_ptr<Producer> producer(new Producer(id, log, requests));
+  const auto& sasl = config.security.sasl;
+  std::unique_ptr<Producer> producer(new Producer(id, sasl ? sasl->token_file : "", log, requests));
   rd_kafka_conf_t* raw = conf->get();
   rd_kafka_conf_set_opaque(raw, producer.get());
   rd_kafka_conf_set_log_cb(raw, OnLog);
   // Reports as events: this thread sleeps until one is there. Without (or with a callback)
   // librdkafka's own flush wakes every 10 ms.
   rd_kafka_conf_set_events(raw, RD_KAFKA_EVENT_DR);
+  if (!producer->token_file_.empty()) {
+    rd_kafka_conf_set_oauthbearer_token_refresh_cb(raw, OnTokenNeeded);
+    rd_kafka_conf_enable_sasl_queue(raw, 1);
+  }
   producer->ledger_.AttachTo(raw);
   char why[512];
   producer->handle_.reset(rd_kafka_new(RD_KAFKA_PRODUCER, raw, why, sizeof why));
@@ -103,6 +147,7 @@ Result<std::unique_ptr<Producer>> Producer::Create(const ClusterConfig& config,
   }
   conf->release();  // The producer has it.
   producer->queue_.reset(rd_kafka_queue_get_main(producer->handle_.get()));
+  if (Status started = producer->StartTokens(); !started.ok()) return started.error();
   return producer;
 }
 

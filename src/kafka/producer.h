@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -79,6 +80,10 @@ class Producer {
   std::optional<Failure> TransactionFailure();
   bool dead() const;  ///< Fatal: it will never work again.
 
+  /// When brokers will close the connections that were opened at the start (the token's end; this
+  /// librdkafka cannot log in again on them). None: not before they like to.
+  std::optional<std::chrono::system_clock::time_point> session_end() const;
+
   void Wake();  ///< Ends TakeReports early.
   const RequestLedger& ledger() const { return ledger_; }
 
@@ -89,11 +94,18 @@ class Producer {
     void operator()(rd_kafka_topic_t* topic) const { rd_kafka_topic_destroy(topic); }
   };
 
-  Producer(const TransactionalId& id, LogBridge& log, std::atomic<std::uint64_t>& requests)
-      : id_(id.get()), log_(log), ledger_(requests) {}
+  Producer(const TransactionalId& id, std::string token_file, LogBridge& log,
+           std::atomic<std::uint64_t>& requests)
+      : id_(id.get()), token_file_(std::move(token_file)), log_(log), ledger_(requests) {}
   static void OnLog(const rd_kafka_t* handle, int level, const char* facility, const char* text);
+  /// librdkafka wants an OAUTHBEARER token: at the start, and before the last one's time is up.
+  static void OnTokenNeeded(rd_kafka_t* handle, const char* config, void* opaque);
+  Status StartTokens();
 
   const std::string id_;
+  const std::string token_file_;
+  /// Of the first token: milliseconds since 1970, 0 for none. Written by librdkafka's thread.
+  std::atomic<std::int64_t> session_end_ms_{0};
   LogBridge& log_;
   RequestLedger ledger_;
   // Destroyed in the opposite order: librdkafka wants its queues and topics gone before it goes.

@@ -14,6 +14,8 @@ struct Owned {
 
 constexpr std::string_view kProtocol = "the commit protocol rests on it";
 constexpr std::string_view kWaiting = "Lockstep decides how long to wait and when to retry";
+constexpr std::string_view kSecurity =
+    "security_protocol, tls and sasl of the cluster say it, for all of its connections";
 constexpr std::string_view kReports = "Lockstep counts the delivery reports itself";
 
 constexpr Owned kOwned[] = {
@@ -31,6 +33,9 @@ constexpr Owned kOwned[] = {
     {"delivery.timeout.ms", kWaiting},
     {"partitioner", "keys go where Java's producers put them (murmur2_random)"},
     {"allow.auto.create.topics", "Lockstep never creates a topic"},
+    {"security.protocol", kSecurity},
+    {"enable.ssl.certificate.verification", kSecurity},
+    {"enable.sasl.oauthbearer.unsecure.jwt", kSecurity},
     {"delivery.report.only.error", kReports},
     {"statistics.interval.ms", "nobody would read the statistics"},
     {"log.queue", "Lockstep routes the log"},
@@ -58,6 +63,44 @@ Status Set(rd_kafka_conf_t* conf, const std::string& key, const std::string& val
   return MakeError(Code::kInvalidArgument, "librdkafka." + key + ": " + why);
 }
 
+using Properties = std::vector<std::pair<std::string, std::string>>;
+
+void AddUnlessEmpty(Properties& to, const char* key, const std::string& value) {
+  if (!value.empty()) to.emplace_back(key, value);
+}
+
+Status AddTls(const wire::TlsConfig& tls, Properties& to) {
+  AddUnlessEmpty(to, "ssl.ca.location", tls.ca_file);
+  AddUnlessEmpty(to, "ssl.certificate.location", tls.certificate_file);
+  AddUnlessEmpty(to, "ssl.key.location", tls.key_file);
+  to.emplace_back("ssl.endpoint.identification.algorithm", tls.check_hostname ? "https" : "none");
+  if (!tls.key_password.given()) return {};
+  auto password = ReadSecret(tls.key_password, "tls.key_password");
+  if (!password.ok()) return password.error();
+  to.emplace_back("ssl.key.password", *std::move(password));
+  return {};
+}
+
+Status AddSasl(const wire::SaslConfig& sasl, Properties& to) {
+  to.emplace_back("sasl.mechanism", Name(sasl.mechanism));
+  if (sasl.mechanism == wire::SaslMechanism::kOauthbearer) return {};
+  auto password = ReadSecret(sasl.password, "sasl.password");
+  if (!password.ok()) return password.error();
+  to.emplace_back("sasl.username", sasl.username);
+  to.emplace_back("sasl.password", *std::move(password));
+  return {};
+}
+
+Status AddSecurity(const wire::SecurityConfig& security, Properties& to) {
+  const bool tls = security.tls.has_value();
+  const char* with_sasl = tls ? "sasl_ssl" : "sasl_plaintext";
+  to.emplace_back("security.protocol", security.sasl ? with_sasl : tls ? "ssl" : "plaintext");
+  if (tls) {
+    if (Status added = AddTls(*security.tls, to); !added.ok()) return added;
+  }
+  return security.sasl ? AddSasl(*security.sasl, to) : Status();
+}
+
 std::string Join(const std::vector<std::string>& parts, std::string_view by) {
   std::string joined;
   for (const std::string& part : parts) joined += (joined.empty() ? "" : std::string(by)) + part;
@@ -70,8 +113,11 @@ std::optional<std::string> OwnedBecause(const std::string& key) {
   for (const Owned& owned : kOwned) {
     if (owned.key == key) return std::string(owned.why);
   }
-  // librdkafka would take a pointer in text for these.
   const std::string_view text = key;
+  if (text.starts_with("ssl.") || text.starts_with("ssl_") || text.starts_with("sasl.")) {
+    return std::string(kSecurity);
+  }
+  // librdkafka would take a pointer in text for these.
   if (text == "opaque" || text == "interceptors" || text == "default_topic_conf" ||
       (text.size() > 3 && text.substr(text.size() - 3) == "_cb")) {
     return "it cannot be given as text";
@@ -101,7 +147,7 @@ Status Validate(const ClusterConfig& config) {
 
 Result<ConfPtr> ProducerConf(const ClusterConfig& config, const TransactionalId& id,
                              std::chrono::milliseconds transaction_timeout) {
-  std::vector<std::pair<std::string, std::string>> settings(kDefaults.begin(), kDefaults.end());
+  Properties settings(kDefaults.begin(), kDefaults.end());
   settings.emplace_back("client.id", id.get());
   // librdkafka refuses one that is longer than the transaction's.
   const auto socket_timeout = std::min(transaction_timeout, std::chrono::milliseconds(10'000));
@@ -115,6 +161,7 @@ Result<ConfPtr> ProducerConf(const ClusterConfig& config, const TransactionalId&
                    {"acks", "all"},
                    {"partitioner", "murmur2_random"},
                    {"allow.auto.create.topics", "false"}});
+  if (Status added = AddSecurity(config.security, settings); !added.ok()) return added.error();
   ConfPtr conf(rd_kafka_conf_new());
   for (const auto& [key, value] : settings) {
     if (Status set = Set(conf.get(), key, value); !set.ok()) return set.error();

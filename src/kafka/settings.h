@@ -13,6 +13,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "wire/security.h"
 
 namespace lockstep::kafka {
 
@@ -24,6 +25,7 @@ struct ClusterConfig {
   int lanes_max = 8;                           ///< Opened on demand, up to these.
   /// Kafka's transaction.timeout.ms. None: the brokers' maximum, 15 minutes at most.
   std::optional<std::chrono::milliseconds> transaction_timeout;
+  wire::SecurityConfig security;  ///< Of librdkafka's connections and of the wire client's.
   std::map<std::string, std::string> librdkafka;  ///< Passed through; none that Lockstep owns.
   std::size_t max_waiting = 10'000;  ///< Participants that wait for a lane; more are refused.
   Duration request_timeout =
@@ -42,7 +44,8 @@ struct ConfDeleter {
 using ConfPtr = std::unique_ptr<rd_kafka_conf_t, ConfDeleter>;
 
 /// librdkafka's configuration of one lane's producer, without callbacks: the cluster's own settings
-/// over our defaults, and what Lockstep owns over both.
+/// over our defaults, and what Lockstep owns over both. Reads the secrets that it needs; an
+/// OAUTHBEARER token is not among them (see token.h).
 Result<ConfPtr> ProducerConf(const ClusterConfig& config, const TransactionalId& id,
                              std::chrono::milliseconds transaction_timeout);
 

@@ -107,8 +107,10 @@ class Reader {
           Add(lines_[path + key], path + key, "expected a map");
         }
       } else {
+        const std::string advice = InlineSecretAdvice(key);
         Add(lines_[path + key], path + key,
-            "unknown; allowed here: " + Allowed(settings, section, others));
+            !advice.empty() ? advice
+                            : "unknown; allowed here: " + Allowed(settings, section, others));
       }
     }
   }
@@ -204,6 +206,15 @@ class Reader {
   }
 
   void CheckCluster(const ClusterConfig& cluster, const std::string& path, int line) {
+    const bool knows_security = std::ranges::none_of(failed_, [&](const std::string& key) {
+      return key.starts_with(path + "tls.") || key.starts_with(path + "sasl.") ||
+             key == path + "security_protocol";
+    });
+    const auto problems =
+        knows_security ? CheckSecurity(cluster) : decltype(CheckSecurity(cluster)){};
+    for (const auto& [key, problem] : problems) {
+      Add(LineOfKey(path + key, LineOfKey(path + "security_protocol", line)), path + key, problem);
+    }
     if (!failed_.contains(path + "lanes.min") && !failed_.contains(path + "lanes.max") &&
         cluster.lanes_min > cluster.lanes_max) {
       Add(LineOfKey(path + "lanes.min", LineOfKey(path + "lanes.max", line)), path + "lanes.min",

@@ -10,6 +10,7 @@
 
 #include "base/ids.h"
 #include "base/time.h"
+#include "wire/security.h"
 
 /// The configuration file of lockstepd: YAML, checked whole before anything starts. One table of
 /// settings (config.cc) is the schema: it gives the checks, the defaults, `--print-defaults`, and
@@ -29,10 +30,17 @@ struct ClusterConfig {
   std::uint32_t lanes_min = 0;
   std::uint32_t lanes_max = 0;
   std::optional<Duration> transaction_timeout;  ///< None: the brokers' maximum, 15 minutes at most.
+  std::string security_protocol;                ///< Kafka's name; see SecurityOf.
+  wire::TlsConfig tls;                          ///< In force with SSL and SASL_SSL.
+  bool has_sasl_mechanism = false;
+  wire::SaslConfig sasl;                          ///< In force with SASL_PLAINTEXT and SASL_SSL.
   std::map<std::string, std::string> librdkafka;  ///< Passed through; none that Lockstep owns.
   /// What the file says of it, by key ("lanes.min", "librdkafka.linger.ms"); no defaults.
   std::map<std::string, std::string> given;
 };
+
+/// What of it is in force.
+wire::SecurityConfig SecurityOf(const ClusterConfig& cluster);
 
 struct Config {
   ListenAddress listen;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <iterator>
 
 namespace lockstep::server {
 namespace {
@@ -274,6 +275,7 @@ std::vector<Setting<ClusterConfig>> MakeClusterSettings() {
                  "refuse. Longer survives longer outages between decision and completion; a lost "
                  "data_dir then blocks readers as long.",
                  ApplyTransactionTimeout});
+  std::ranges::move(SecuritySettings(), std::back_inserter(all));
   return all;
 }
 
@@ -328,7 +330,7 @@ void Append(const std::vector<Setting<Target>>& settings, const std::string& pre
 
 constexpr std::string_view kLibrdkafkaHelp =
     "Properties of librdkafka for the producers of this cluster, passed through: compression, "
-    "linger, security and so on. Those that Lockstep needs for its promises are refused by name.";
+    "linger and so on. Those that Lockstep needs for its promises are refused by name.";
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "server/config.h"
@@ -26,6 +27,13 @@ struct Setting {
 
 const std::vector<Setting<Config>>& TopSettings();
 const std::vector<Setting<ClusterConfig>>& ClusterSettings();
+
+/// Those of them that are about the security of connections: config_security.cc.
+std::vector<Setting<ClusterConfig>> SecuritySettings();
+/// What does not go together: key, and why.
+std::vector<std::pair<std::string, std::string>> CheckSecurity(const ClusterConfig& cluster);
+/// For a key that would hold a secret itself: what to do instead. Empty: it is none.
+std::string InlineSecretAdvice(std::string_view key);
 
 inline constexpr std::string_view kClustersKey = "clusters";
 inline constexpr std::string_view kLibrdkafkaKey = "librdkafka";

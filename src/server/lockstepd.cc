@@ -26,6 +26,7 @@
 #include "server/config.h"
 #include "server/daemon.h"
 #include "server/data_folder.h"
+#include "server/kafka_config.h"
 #include "server/logging.h"
 #include "server/monitor.h"
 #include "server/thread_executor.h"
@@ -45,25 +46,6 @@ Status ArmFailpoints(const std::vector<std::string>& specs) {
     spdlog::warn("FAILPOINT armed: {}. This server is made to fail: never run it for real", spec);
   }
   return {};
-}
-
-kafka::ClusterConfig ToKafka(const ClusterConfig& config) {
-  kafka::ClusterConfig out;
-  out.name = config.name;
-  std::string_view rest = config.bootstrap_servers;
-  while (!rest.empty()) {
-    const std::string_view one = rest.substr(0, rest.find(','));
-    out.bootstrap_servers.emplace_back(one);
-    rest.remove_prefix(std::min(rest.size(), one.size() + 1));
-  }
-  out.lanes_min = static_cast<int>(config.lanes_min);
-  out.lanes_max = static_cast<int>(config.lanes_max);
-  if (config.transaction_timeout) {
-    out.transaction_timeout =
-        std::chrono::duration_cast<std::chrono::milliseconds>(*config.transaction_timeout);
-  }
-  out.librdkafka = config.librdkafka;
-  return out;
 }
 
 Result<std::unique_ptr<log::RocksDecisionLog>> OpenLog(const Config& config,

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 namespace lockstep::kafka {
 namespace {
 
@@ -68,6 +70,44 @@ TEST(SettingsTest, OurSettingsAreOverTheClustersOverTheDefaults) {
   EXPECT_EQ(Get(conf->get(), "enable.gapless.guarantee"), "false");
   EXPECT_EQ(Get(conf->get(), "linger.ms"), "7");
   EXPECT_EQ(Get(conf->get(), "socket.timeout.ms"), "10000");
+}
+
+TEST(SettingsTest, SecurityIsNotPassedThrough) {
+  for (const char* key :
+       {"security.protocol", "sasl.password", "sasl.mechanisms", "ssl.ca.location",
+        "ssl.key.password", "ssl_key", "enable.ssl.certificate.verification"}) {
+    EXPECT_THAT(OwnedBecause(key).value_or(""), HasSubstr("security_protocol, tls and sasl"))
+        << key;
+  }
+}
+
+TEST(SettingsTest, SecurityReachesLibrdkafka) {
+  ClusterConfig config = Valid();
+  const auto get = [&](const char* key) {
+    const auto conf = ProducerConf(config, TransactionalId("l"), std::chrono::seconds(60));
+    return conf.ok() ? Get(conf->get(), key) : conf.error().message;
+  };
+  EXPECT_EQ(get("security.protocol"), "plaintext");
+  config.security.tls =
+      wire::TlsConfig{.ca_file = "/ca", .certificate_file = "/c", .key_file = "/k"};
+  EXPECT_EQ(get("security.protocol"), "ssl");
+  EXPECT_EQ(get("ssl.ca.location"), "/ca");
+  EXPECT_EQ(get("ssl.certificate.location"), "/c");
+  EXPECT_EQ(get("ssl.key.location"), "/k");
+  EXPECT_EQ(get("ssl.endpoint.identification.algorithm"), "https");
+  config.security.tls->check_hostname = false;
+  EXPECT_EQ(get("ssl.endpoint.identification.algorithm"), "none");
+  config.security.sasl = {.mechanism = wire::SaslMechanism::kScramSha512,
+                          .username = "me",
+                          .password = {"", "LOCKSTEP_TEST_SECRET"}};
+  ::setenv("LOCKSTEP_TEST_SECRET", "secret", 1);
+  EXPECT_EQ(get("security.protocol"), "sasl_ssl");
+  EXPECT_EQ(get("sasl.mechanisms"), "SCRAM-SHA-512");
+  EXPECT_EQ(get("sasl.username"), "me");
+  config.security.tls.reset();
+  EXPECT_EQ(get("security.protocol"), "sasl_plaintext");
+  config.security.sasl->password = {"/no/such/file", ""};
+  EXPECT_EQ(get("sasl.mechanisms"), "sasl.password: /no/such/file: No such file or directory");
 }
 
 TEST(SettingsTest, ShortTransactionsGetShortSocketTimeouts) {
