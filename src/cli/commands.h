@@ -12,8 +12,9 @@ namespace lockstep::cli {
 
 /// How lockstepctl ends. Stable: scripts read them.
 enum ExitCode : int {
-  kExitOk = 0,         ///< Done; of commit, txn and resolve: COMMITTED.
-  kExitFailed = 1,     ///< Wrong usage, or the call failed and nothing was decided by it.
+  kExitOk = 0,  ///< Done; of commit, txn and resolve: COMMITTED.
+  /// Wrong usage, or the call failed and nothing was decided by it; of check: something is red.
+  kExitFailed = 1,
   kExitAborted = 2,    ///< commit, txn: ABORTED.
   kExitHeuristic = 3,  ///< HEURISTIC.
   kExitUnknown = 4,    ///< Decided and under way, or not known. Ask again.
@@ -74,6 +75,13 @@ struct EndOrphanOptions {
   std::string why;
 };
 
+struct CheckOptions {
+  std::string config = "/etc/lockstep/lockstepd.yaml";
+  std::vector<std::string> topics;  ///< "CLUSTER:TOPIC".
+  std::vector<std::string> groups;  ///< "CLUSTER:GROUP".
+  std::string timeout = "10s";
+};
+
 /// What lockstepctl does, one function a command. Answers go to `out`, everything else to `err`.
 /// Each returns an ExitCode. Blocking.
 class Commands {
@@ -110,6 +118,9 @@ class Commands {
   int Backup(const std::string& target);
   /// Offline: makes a decision log of a backup, in a folder that is empty or does not exist.
   int Restore(const std::string& file, const std::string& folder);
+  /// Offline: looks at what a lockstepd with this configuration would meet. kExitFailed: something
+  /// is red.
+  int Check(const CheckOptions& options);
   /// A whole transaction: begin, the records (see ParseRecordSpec), then commit or `abort`.
   int Txn(const BeginOptions& begin, const std::vector<std::string>& records, bool abort,
           const CommitOptions& commit);

@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kFooter =
     "Exit codes:\n"
     "  0  done; of commit, txn, resolve and watch: COMMITTED\n"
-    "  1  wrong usage, or the call failed and decided nothing\n"
+    "  1  wrong usage, or the call failed and decided nothing; of check: something is red\n"
     "  2  commit, txn, watch: ABORTED\n"
     "  3  commit, txn, resolve, watch: HEURISTIC, see 'show'\n"
     "  4  commit, txn, abort, resolve, watch, orphans end: under way or unknown; ask again\n"
@@ -45,6 +45,7 @@ struct Arguments {
   bool abort = false;
   ResolveOptions resolve;
   EndOrphanOptions end_orphan;
+  CheckOptions check;
   bool drain_wait = false;
   ListOptions list;
   std::string level;
@@ -219,7 +220,24 @@ void AddOrderCommands(CLI::App& app, Arguments& a) {
   AddWhoAndWhy(end, a.end_orphan.who, a.end_orphan.why, a.end_orphan.force);
 }
 
+void AddCheck(CLI::App& app, Arguments& a) {
+  auto* check = Subcommand(app, a, "check",
+                           "Look at what lockstepd would meet, by its configuration; needs no "
+                           "server, and changes nothing. Each line with its fix",
+                           [&a](Commands& c) { return c.Check(a.check); });
+  check->add_option("--config", a.check.config, "lockstepd's configuration")->capture_default_str();
+  const auto add_names = [check](const char* name, std::vector<std::string>& names,
+                                 const char* help) {
+    check->add_option(name, names, help)->expected(1)->take_all();
+  };
+  add_names("--topic", a.check.topics, "CLUSTER:TOPIC that will be written; may be repeated");
+  add_names("--group", a.check.groups, "CLUSTER:GROUP whose offsets will be sent; may be repeated");
+  check->add_option("--timeout", a.check.timeout, "The longest for one question to a cluster")
+      ->capture_default_str();
+}
+
 void AddServerCommands(CLI::App& app, Arguments& a) {
+  AddCheck(app, a);
   auto* drain = Subcommand(app, a, "drain", "Refuse new transactions until undrain or a restart",
                            [&a](Commands& c) { return c.Drain(a.drain_wait); });
   drain->add_flag("--wait", a.drain_wait, "Until nothing is open any more");
