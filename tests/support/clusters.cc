@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -97,6 +98,7 @@ KafkaCluster::KafkaCluster(const KafkaClusterOptions& options) : folder_(MakeFol
     add("transaction-version", std::to_string(*options.transaction_version));
   }
   if (options.coordinators_on) add("coordinators-on", std::to_string(*options.coordinators_on));
+  if (options.secure) arguments.emplace_back("--secure");
   for (const auto& [key, value] : options.properties) add("property", key + "=" + value);
   for (const std::string& topic : options.topics) add("topic", topic);
   try {
@@ -153,6 +155,21 @@ void KafkaCluster::ReadDescription() {
   const auto description = nlohmann::json::parse(file);
   bootstrap_ = description.at("bootstrap").get<std::string>();
   cluster_id_ = description.at("cluster_id").get<std::string>();
+  const auto security = description.find("security");
+  if (security == description.end()) return;
+  security->at("bootstrap").get_to(listeners_);
+  security->at("users").get_to(passwords_);
+  security->at("key_password").get_to(key_password_);
+  security->at("folder").get_to(security_folder_);
+}
+
+const std::string& KafkaCluster::bootstrap(const std::string& listener) const {
+  return listeners_.at(listener);
+}
+
+std::string KafkaCluster::BrokerLog(int node) const {
+  std::ifstream file(folder_ + "/" + kName + "/node-" + std::to_string(node) + ".log");
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 std::vector<std::unique_ptr<KafkaCluster>> StartKafkaClusters(

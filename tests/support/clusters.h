@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,8 @@ struct KafkaClusterOptions {
   std::string kafka = "4.4.0";             ///< Kafka's version.
   std::optional<int> transaction_version;  ///< 0, 1 or 2. None: the version's highest.
   int nodes = 1;
+  bool secure =
+      false;  ///< Listeners with TLS and log-in, and ACLs: scripts/clusters start --secure.
   std::optional<int> coordinators_on;  ///< The node that gets all coordinators. None: spread.
   std::vector<std::pair<std::string, std::string>> properties;  ///< For every broker.
   std::vector<std::string> topics;                              ///< "name:partitions@node,node".
@@ -34,6 +37,18 @@ class KafkaCluster {
 
   const std::string& bootstrap() const { return bootstrap_; }    ///< "127.0.0.1:1234", one a node.
   const std::string& cluster_id() const { return cluster_id_; }  ///< Kafka's; changed by Wipe.
+
+  // Of a secure cluster (scripts/lib/local_kafka/secure.py).
+
+  /// The addresses of a listener: "SASL_SSL", "SSL_EXPIRED".
+  const std::string& bootstrap(const std::string& listener) const;
+  /// A file of its certificates: "ca.crt", "client.key".
+  std::string SecurityFile(const std::string& name) const { return security_folder_ + "/" + name; }
+  /// Of PLAIN and SCRAM. Users are `lockstep`, which needs ACLs, and `admin`, which does not.
+  const std::string& password(const std::string& user) const { return passwords_.at(user); }
+  const std::string& key_password() const { return key_password_; }  ///< Of client-locked.key.
+  /// What the broker printed so far.
+  std::string BrokerLog(int node = 1) const;
 
   // Node 1 is broker and controller; node 0 stands for all nodes.
 
@@ -57,6 +72,10 @@ class KafkaCluster {
   int guard_ = -1;        ///< Its process id.
   std::string bootstrap_;
   std::string cluster_id_;
+  std::map<std::string, std::string> listeners_;
+  std::map<std::string, std::string> passwords_;
+  std::string key_password_;
+  std::string security_folder_;
 };
 
 /// Starts several side by side: not slower than one.

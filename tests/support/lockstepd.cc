@@ -51,6 +51,8 @@ std::string ConfigText(const Lockstepd::Options& options) {
   for (const auto& [name, bootstrap] : options.clusters) {
     yaml << "  - name: " << name << "\n    bootstrap_servers: " << bootstrap << "\n"
          << options.cluster_yaml;
+    const auto own = options.yaml_of.find(name);
+    if (own != options.yaml_of.end()) yaml << own->second;
   }
   return yaml.str();
 }

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,6 +27,7 @@ class Lockstepd {
     std::string data_dir;      ///< Empty: a new one, removed at the end.
     std::string extra_yaml;    ///< Top-level keys, as text.
     std::string cluster_yaml;  ///< Keys for every cluster, indented by four blanks.
+    std::map<std::string, std::string> yaml_of;  ///< The same for single ones, by name.
     /// "NAME=value", instead of this process's own or beside them.
     std::vector<std::string> environment;
   };

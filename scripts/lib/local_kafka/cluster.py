@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Callable, Sequence
 
-from . import protocol
+from . import protocol, secure
 from .basics import (HOST, Failure, await_condition, locked, random_kafka_uuid, reserve_ports, say,
                      write_atomically)
 from .protocol import COORDINATOR_TOPICS, Topic
@@ -68,6 +68,7 @@ class Node:
     start_time: int | None = None
     gate_port: int | None = None  # advertised by its second listener; whoever is tested listens there
     gated_port: int | None = None  # where that listener is
+    secure_ports: dict[str, int] = dataclasses.field(default_factory=dict)  # by the listener's name
 
     def roles(self) -> str:
         return "broker,controller" if self.controller_port else "broker"
@@ -118,6 +119,7 @@ class Options:
     jit: str = "c1"
     coordinators_on: int | None = None
     gate: bool = False
+    secure: bool = False
 
 
 class Cluster:
@@ -166,7 +168,7 @@ class Cluster:
 
     @staticmethod
     def _create(root: Path, release: Release, options: Options) -> Cluster:
-        kinds = 3 if options.gate else 1
+        kinds = (3 if options.gate else 1) + (len(secure.LISTENERS) if options.secure else 0)
         controller_port, *ports = reserve_ports(kinds * options.nodes + 1, root)
         nodes = [Node(number, port, controller_port if number == 1 else None,
                       str(root / f"node-{number}.properties"), str(root / f"node-{number}.log"))
@@ -174,6 +176,10 @@ class Cluster:
         if options.gate:
             for node, gate, gated in zip(nodes, ports[options.nodes:], ports[2 * options.nodes:]):
                 node.gate_port, node.gated_port = gate, gated
+        if options.secure:
+            secure.make_files(root)
+            for node in nodes:
+                node.secure_ports = {name: ports.pop() for name in secure.LISTENERS}
         cluster = Cluster(root, release, random_kafka_uuid(), options, nodes)
         for node in nodes:
             cluster._configure(node, controller_port)
@@ -200,7 +206,9 @@ class Cluster:
                 for node, theirs in zip(self.nodes, saved):
                     if node not in changed:
                         node.pid, node.start_time = theirs["pid"], theirs["start_time"]
+            security = {"security": self._security()} if self.options.secure else {}
             write_atomically(path, json.dumps({
+                **security,
                 "name": self.name,
                 "bootstrap": self.bootstrap,
                 "cluster_id": self.cluster_id,
@@ -209,6 +217,13 @@ class Cluster:
                 "nodes": [dataclasses.asdict(node) for node in self.nodes],
                 "options": dataclasses.asdict(self.options),
             }, indent=2) + "\n")
+
+    def _security(self) -> dict[str, object]:
+        """How to get in: one bootstrap a listener, and who may."""
+        bootstrap = {name: ",".join(f"localhost:{node.secure_ports[name]}" for node in self.nodes)
+                     for name in secure.LISTENERS}
+        return {"bootstrap": bootstrap, "folder": str(secure.folder(self.root)),
+                "users": secure.USERS, "key_password": secure.KEY_PASSWORD}
 
     def node(self, number: int) -> Node:
         for node in self.nodes:
@@ -226,6 +241,9 @@ class Cluster:
             advertised += f",GATED://{HOST}:{node.gate_port}"
         if node.controller_port:
             listeners += f",CONTROLLER://{HOST}:{node.controller_port}"
+        for listener, port in node.secure_ports.items():
+            listeners += f",{listener}://{HOST}:{port}"
+            advertised += f",{listener}://localhost:{port}"
         config = {
             "process.roles": node.roles(),
             "node.id": str(node.id),
@@ -234,10 +252,11 @@ class Cluster:
             "inter.broker.listener.name": "PLAINTEXT",
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map":
-                "PLAINTEXT:PLAINTEXT,GATED:PLAINTEXT,CONTROLLER:PLAINTEXT",
+                "PLAINTEXT:PLAINTEXT,GATED:PLAINTEXT,CONTROLLER:PLAINTEXT," + secure.protocol_map(),
             "controller.quorum.voters": f"1@{HOST}:{controller_port}",
             "log.dirs": str(self._data(node)),
             **_NODE_DEFAULTS,
+            **(secure.properties(self.root) if node.secure_ports else {}),
             **self.options.properties,
         }
         write_atomically(Path(node.config), "".join(f"{k}={v}\n" for k, v in config.items()))
@@ -245,7 +264,8 @@ class Cluster:
     def _format(self, node: Node) -> None:
         data = self._data(node)
         shutil.rmtree(data, ignore_errors=True)
-        template = self.release.formatted(node.roles(), self.options.transaction_version or 0)
+        template = self.release.formatted(node.roles(), self.options.transaction_version or 0,
+                                          secure.USERS if self.options.secure else None)
         shutil.copytree(template, data)
         write_atomically(data / "meta.properties",
                          f"version=1\nnode.id={node.id}\ncluster.id={self.cluster_id}\n"

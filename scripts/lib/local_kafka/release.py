@@ -136,17 +136,25 @@ class Release:
             raise Failure(f"Maven could not fetch Apache Kafka {self.version}:\n"
                           + "\n".join(errors[:10]))
 
-    def formatted(self, roles: str, transaction_version: int) -> Path:
-        """A log folder as Kafka's StorageTool formats it; made once, then copied for each node."""
+    def formatted(self, roles: str, transaction_version: int,
+                  scram_users: dict[str, str] | None = None) -> Path:
+        """A log folder as Kafka's StorageTool formats it; made once, then copied for each node.
+        `scram_users`: their passwords, by name."""
         name = f"formatted-{roles.replace(',', '-')}-tv{transaction_version}"
+        scram = [word for user, password in (scram_users or {}).items()
+                 for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
+                 for word in ("--add-scram", f"{mechanism}=[name={user},password={password}]")]
+        if scram:
+            name += "-" + hashlib.sha256(" ".join(scram).encode()).hexdigest()[:12]
         with locked(self.root / f"{name}.lock"):
             if not (self.root / name).exists():
                 with tempfile.TemporaryDirectory(dir=self.root, prefix=f"{name}.") as folder:
-                    self._format(Path(folder), roles, transaction_version)
+                    self._format(Path(folder), roles, transaction_version, scram)
                     (Path(folder) / "data").rename(self.root / name)
         return self.root / name
 
-    def _format(self, folder: Path, roles: str, transaction_version: int) -> None:
+    def _format(self, folder: Path, roles: str, transaction_version: int,
+                scram: Sequence[str]) -> None:
         controller = "controller" in roles
         listeners = "PLAINTEXT://:9092" + (",CONTROLLER://:9093" if controller else "")
         config = folder / "server.properties"
@@ -156,7 +164,7 @@ class Release:
                           encoding="utf-8")
         feature = ["--feature", f"transaction.version={transaction_version}"]
         command = self.tool_command("kafka.tools.StorageTool", "format", "-t", random_kafka_uuid(),
-                                    "-c", str(config), *(feature if self.numbers >= (4, 0) else []))
+                                    "-c", str(config), *(feature if self.numbers >= (4, 0) else []), *scram)
         done = subprocess.run(command, env=self.environment(), stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               check=False)

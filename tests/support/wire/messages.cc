@@ -267,4 +267,81 @@ std::string EncodeMarker(std::int64_t offset, std::int64_t producer_id, std::int
                      EncodeRecord(0, key.Take(), value.Take()));
 }
 
+// ---- ACLs ---------------------------------------------------------------------------------------
+
+namespace {
+constexpr std::int8_t kAny = 1;
+constexpr std::int8_t kAllow = 3;
+constexpr std::int8_t kLiteral = 3;
+constexpr std::int8_t kPrefixed = 4;
+}  // namespace
+
+void CreateAcls::Encode(Writer& w) const {
+  w.Array(entries, [&](const AclEntry& entry) {
+    const bool prefix = entry.name.size() > 1 && entry.name.back() == '*';
+    w.Int8(static_cast<std::int8_t>(entry.resource));
+    w.String(prefix ? entry.name.substr(0, entry.name.size() - 1) : entry.name);
+    w.Int8(prefix ? kPrefixed : kLiteral);
+    w.String(entry.principal);
+    w.String("*");
+    w.Int8(static_cast<std::int8_t>(entry.operation));
+    w.Int8(kAllow);
+    w.NoTags();
+  });
+  w.NoTags();
+}
+
+CreateAcls::Response CreateAcls::Decode(Reader& r) {
+  Response response;
+  r.Int32();  // throttle time
+  r.SkipArray([&] {
+    const ErrorCode error = r.Error();
+    const std::string message = r.NullableString().value_or("");
+    r.SkipTags();
+    if (error != ErrorCode::kNone && response.error == ErrorCode::kNone) {
+      response = {error, message};
+    }
+  });
+  r.SkipTags();
+  return response;
+}
+
+void DeleteAcls::Encode(Writer& w) const {
+  w.ArrayCount(1);
+  w.Int8(kAny);  // resource type
+  w.NullableString(std::nullopt);
+  w.Int8(kAny);  // pattern type
+  w.NullableString(principal);
+  w.NullableString(std::nullopt);
+  w.Int8(kAny);  // operation
+  w.Int8(kAny);  // permission
+  w.NoTags();
+  w.NoTags();
+}
+
+DeleteAcls::Response DeleteAcls::Decode(Reader& r) {
+  Response response;
+  r.Int32();  // throttle time
+  r.SkipArray([&] {
+    response.error = r.Error();
+    r.NullableString();
+    r.SkipArray([&] {
+      r.Error();
+      r.NullableString();
+      r.Int8();
+      r.String();
+      r.Int8();
+      r.String();
+      r.String();
+      r.Int8();
+      r.Int8();
+      r.SkipTags();
+      ++response.deleted;
+    });
+    r.SkipTags();
+  });
+  r.SkipTags();
+  return response;
+}
+
 }  // namespace lockstep::testing

@@ -125,6 +125,48 @@ struct CreateTopics {
   static Response Decode(Reader& r);
 };
 
+/// Kafka's numbers: org.apache.kafka.common.resource, .acl.
+enum class AclResource : std::int8_t { kTopic = 2, kGroup = 3, kCluster = 4, kTransactionalId = 5 };
+enum class AclOperation : std::int8_t {
+  kRead = 3,
+  kWrite = 4,
+  kAlter = 7,
+  kDescribe = 8,
+  kClusterAction = 9,
+  kDescribeConfigs = 10,
+  kIdempotentWrite = 12,
+};
+struct AclEntry {
+  std::string principal;  ///< "User:lockstep".
+  AclOperation operation = AclOperation::kRead;
+  AclResource resource = AclResource::kTopic;
+  std::string name;  ///< With a '*' at its end a prefix; "*": all. The cluster is "kafka-cluster".
+};
+
+struct CreateAcls {
+  static constexpr Api kApi{ApiKey{30}, "CreateAcls", 3, 3, 2};
+  std::vector<AclEntry> entries;  ///< What is allowed, from any host.
+  void Encode(Writer& w) const;
+
+  struct Response {
+    ErrorCode error = ErrorCode::kNone;  ///< The first one.
+    std::string error_message;
+  };
+  static Response Decode(Reader& r);
+};
+
+struct DeleteAcls {
+  static constexpr Api kApi{ApiKey{31}, "DeleteAcls", 3, 3, 2};
+  std::string principal;  ///< All of its.
+  void Encode(Writer& w) const;
+
+  struct Response {
+    ErrorCode error = ErrorCode::kNone;
+    std::size_t deleted = 0;
+  };
+  static Response Decode(Reader& r);
+};
+
 /// A record batch (format v2) with one record for each value, without keys, as an idempotent
 /// producer writes it.
 struct RecordBatch {
