@@ -46,9 +46,8 @@ function(lockstep_test name)
   if(ARG_WHOLE)
     # One process for the whole program: its tests share something dear, such as running brokers.
     add_test(NAME ${name} COMMAND ${name} ${ARG_ARGS})
-    # One at a time, for each brings brokers of its own: two cores are enough for one set of them.
     set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT ${ARG_TIMEOUT}
-      RESOURCE_LOCK brokers ${environment})
+      ${environment})
     if(ARG_COST)
       set_tests_properties(${name} PROPERTIES COST ${ARG_COST})
     endif()
