@@ -68,11 +68,11 @@ void Coordinator::WritePiece(OpenTxn& txn, std::size_t stream, txn::BranchWork p
   txn.runner->Write(stream, std::move(piece), [this, id = txn.view.id, bytes] {
     const auto found = open_.find(id);
     if (found == open_.end()) return;
-    OpenTxn& txn = found->second;
-    GiveBack(txn, bytes);
-    txn.on_their_way -= bytes;
-    if (txn.on_their_way > kBatchesOnTheirWay * options_.limits.batch_bytes) return;
-    for (const auto& done : std::exchange(txn.paused, {})) done({});
+    OpenTxn& still = found->second;
+    GiveBack(still, bytes);
+    still.on_their_way -= bytes;
+    if (still.on_their_way > kBatchesOnTheirWay * options_.limits.batch_bytes) return;
+    for (const auto& done : std::exchange(still.paused, {})) done({});
   });
 }
 
