@@ -1,5 +1,6 @@
 #include "wire/io.h"
 
+#include <openssl/ssl.h>
 #include <pthread.h>
 
 #include <boost/asio/executor_work_guard.hpp>
@@ -87,7 +88,12 @@ void Timer::Cancel() {
   if (key_.second != 0) io_.timers_.erase(std::exchange(key_, {}));
 }
 
-IoThread::IoThread() : io_(std::make_unique<Io>()) {}
+IoThread::IoThread() {
+  // Before the thread, and before whoever holds this is complete: at exit OpenSSL cleans up in the
+  // opposite order, and by then the thread must be gone with what OpenSSL keeps for it.
+  OPENSSL_init_ssl(0, nullptr);
+  io_ = std::make_unique<Io>();
+}
 IoThread::~IoThread() = default;
 
 }  // namespace lockstep::wire
