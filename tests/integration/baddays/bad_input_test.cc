@@ -93,7 +93,7 @@ TEST_F(BadInputTest, WhatABrokerRefusesAbortsOnBothAndNamesTheCulprit) {
       {topic, "x", 2, v1::ABORT_REASON_UNKNOWN_PARTITION,
        "topic '" + topic + "' has no partition 2; it has 2"},
       {topic, std::string(1'500'000, 'x'), 1, v1::ABORT_REASON_RECORD_TOO_LARGE,
-       "record 1 of 1, " + topic + "-1"},
+       "record 1, " + topic + "-1"},  // It is written before Commit: of how many is not known.
   };
   for (const Case& c : cases) {
     TestTxn txn(daemon_->coordinator());
