@@ -163,6 +163,18 @@ class RulesTest(unittest.TestCase):
         story.add("final", t="two", state="ABORTED")
         self.assert_fires("decisions are final", story)
 
+    @staticmethod
+    def ended_by_an_operator(told: str) -> Story:
+        story = Story().committed("one").intent("two", *BOTH).begun("two").answer("two", told)
+        story.add("fault", kind="operator", acted=True, load=99, ids=["lane"], **{"from": 0, "to": 9})
+        story.add("final", t="two", state="HEURISTIC",
+                  branches={"a": ["COMMITTED", "x"], "b": ["ABORTED", "lane"]})
+        return story.add("reported", txns=["id-two"]).read("two", "a", "data", 0, 0)
+
+    def test_what_is_decided_may_end_as_heuristic_and_what_committed_may_not(self) -> None:
+        self.assertEqual(self.ended_by_an_operator("COMMITTING").verdict().violations, [])
+        self.assert_fires("decisions are final", self.ended_by_an_operator("COMMITTED"))
+
     def test_a_key_runs_again_after_its_abort_only(self) -> None:
         story = Story().intent("key", *BOTH, mode="execute").answer("key", "ABORTED", op="execute")
         story.answer("key", "COMMITTED", op="execute")
