@@ -7,19 +7,18 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <mutex>
 #include <random>
 #include <set>
-#include <shared_mutex>
 #include <thread>
 
 #include "clusters.h"
 #include "kafka_reader.h"
 #include "lockstepd.h"
+#include "steady_clients.h"
 
 namespace lockstep {
 namespace {
@@ -43,51 +42,17 @@ struct Attempt {
 /// Transactions one after another, whoever serves at the moment. Every tenth is aborted.
 class Load {
  public:
-  explicit Load(testing::Lockstepd& daemon) : daemon_(daemon) {
-    for (int i = 0; i < kClients; ++i) clients_.emplace_back([this, i] { Run(i); });
-  }
+  explicit Load(testing::Lockstepd& daemon)
+      : daemon_(daemon), clients_(daemon, kClients, [this](const std::string& value, int n) {
+          RunOne(value, n % 10 == 9);
+        }) {}
 
-  ~Load() { Finish(); }  // A start that fails throws, and is to be told.
-  Load(const Load&) = delete;
-  Load& operator=(const Load&) = delete;
-
-  void Finish() {
-    // First, for clients that go on would keep the lock: it prefers those who share it. Then the
-    // lock, for who has not seen it yet is about to wait.
-    stopping_ = true;
-    { const std::unique_lock lock(server_changes_); }
-    restarted_.notify_all();
-    for (std::thread& client : clients_) {
-      if (client.joinable()) client.join();
-    }
-  }
-
-  /// Starts the server again, while no client is in a call.
-  void Restart() {
-    const std::unique_lock lock(server_changes_);
-    daemon_.Start();
-    ++starts_;
-    restarted_.notify_all();
-  }
-
+  void Finish() { clients_.Finish(); }
+  void Restart() { clients_.Restart(); }
   const std::map<std::string, Attempt>& attempts() const { return attempts_; }
   int answered() const { return answered_; }
 
  private:
-  void Run(int client) {
-    for (int n = 0; !stopping_; ++n) {
-      // Held for the whole call: a kill does not wait for it, only the next start does.
-      std::shared_lock lock(server_changes_);
-      const int start = starts_;
-      try {
-        RunOne(std::to_string(client) + "/" + std::to_string(n), n % 10 == 9);
-      } catch (const std::runtime_error&) {
-        // Nobody serves any more, and no transaction was begun.
-        restarted_.wait(lock, [&] { return starts_ != start || stopping_; });
-      }
-    }
-  }
-
   void RunOne(const std::string& value, bool abort) {
     testing::TestTxn txn(daemon_.coordinator());
     {
@@ -105,14 +70,10 @@ class Load {
   }
 
   testing::Lockstepd& daemon_;
-  std::shared_mutex server_changes_;
-  std::condition_variable_any restarted_;
-  int starts_ = 0;  // Guarded by server_changes_.
   std::mutex mutex_;
   std::map<std::string, Attempt> attempts_;
   std::atomic<int> answered_{0};
-  std::atomic<bool> stopping_{false};
-  std::vector<std::thread> clients_;
+  testing::SteadyClients clients_;  // Last: they use the others.
 };
 
 /// Every value at most once, or the test fails.

@@ -5,20 +5,18 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <set>
-#include <shared_mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "clusters.h"
 #include "ctl.h"
 #include "kafka_reader.h"
 #include "lockstepd.h"
+#include "steady_clients.h"
 
 namespace lockstep {
 namespace {
@@ -29,33 +27,17 @@ constexpr char kTopic[] = "load";
 constexpr int kClients = 4;
 constexpr int kRollouts = 5;
 
-/// Clients that begin a transaction when the one before has ended, and wait while nobody takes any.
+/// Transactions one after another, whoever serves at the moment.
 class Load {
  public:
-  explicit Load(testing::Lockstepd& daemon) : daemon_(daemon) {
-    for (int i = 0; i < kClients; ++i) clients_.emplace_back([this, i] { Run(i); });
-  }
-  ~Load() { Finish(); }
-  Load(const Load&) = delete;
-  Load& operator=(const Load&) = delete;
+  explicit Load(testing::Lockstepd& daemon)
+      : clients_(daemon, kClients, [this, &daemon](const std::string& value, int /*n*/) {
+          testing::TestTxn txn(daemon.coordinator());
+          Work(txn, value);
+        }) {}
 
-  void Finish() {
-    stopping_ = true;
-    { const std::unique_lock lock(server_changes_); }
-    started_.notify_all();
-    for (std::thread& client : clients_) {
-      if (client.joinable()) client.join();
-    }
-  }
-
-  /// Starts the server again; it is another one to the clients, at another address.
-  void Start() {
-    const std::unique_lock lock(server_changes_);
-    daemon_.Start();
-    ++starts_;
-    started_.notify_all();
-  }
-
+  void Finish() { clients_.Finish(); }
+  void Restart() { clients_.Restart(); }
   int committed() const { return committed_; }
 
   struct Ended {
@@ -67,20 +49,6 @@ class Load {
   const Ended& ended() const { return ended_; }
 
  private:
-  void Run(int client) {
-    for (int n = 0; !stopping_; ++n) {
-      std::shared_lock lock(server_changes_);
-      const int start = starts_;
-      try {
-        testing::TestTxn txn(daemon_.coordinator());
-        Work(txn, std::to_string(client) + "/" + std::to_string(n));
-      } catch (const std::runtime_error&) {
-        // It is drained, or gone: no transaction was begun.
-        started_.wait(lock, [&] { return starts_ != start || stopping_; });
-      }
-    }
-  }
-
   void Work(testing::TestTxn& txn, const std::string& value) {
     v1::CommitResponse response;
     grpc::Status status = txn.Produce("a", kTopic, value);
@@ -99,15 +67,10 @@ class Load {
     }
   }
 
-  testing::Lockstepd& daemon_;
-  std::shared_mutex server_changes_;
-  std::condition_variable_any started_;
-  int starts_ = 0;  // Guarded by server_changes_.
   std::mutex mutex_;
   Ended ended_;  // Guarded by mutex_.
   std::atomic<int> committed_{0};
-  std::atomic<bool> stopping_{false};
-  std::vector<std::thread> clients_;
+  testing::SteadyClients clients_;  // Last: they use the others.
 };
 
 class RolloutTest : public ::testing::Test {
@@ -136,7 +99,7 @@ class RolloutTest : public ::testing::Test {
       const int before = load.committed();
       daemon_.Await("load", 60s, [&] { return load.committed() > before + kClients; });
       end();
-      load.Start();
+      load.Restart();
       daemon_.AwaitReady();
       daemon_.AwaitNothingInDoubt(5s);
     }
