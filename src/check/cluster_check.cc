@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 #include <future>
 #include <optional>
 #include <utility>
@@ -154,23 +153,9 @@ class Look {
       return Denied(settings.error(), Level::kYellow, kMax, "may not be asked for: 15m is assumed",
                     "--cluster", {"DescribeConfigs"});
     }
-    const auto limit = Least(*settings, kMax);
+    const auto limit = wire::LeastSetting(*settings, kMax);
     if (limit) CompareTimeout(milliseconds(*limit));
-    if (const auto in_sync = Least(*settings, kMinIsr)) min_isr_ = *in_sync;
-  }
-
-  static std::optional<std::int64_t> Least(const std::vector<wire::BrokerSettings>& brokers,
-                                           const std::string& name) {
-    std::optional<std::int64_t> least;
-    for (const wire::BrokerSettings& broker : brokers) {
-      const auto found = broker.values.find(name);
-      std::int64_t value = 0;
-      if (found == broker.values.end()) continue;
-      const char* end = found->second.data() + found->second.size();
-      if (std::from_chars(found->second.data(), end, value).ptr != end) continue;
-      least = std::min(least.value_or(value), value);
-    }
-    return least;
+    if (const auto in_sync = wire::LeastSetting(*settings, kMinIsr)) min_isr_ = *in_sync;
   }
 
   void CompareTimeout(milliseconds limit) {

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <utility>
 
@@ -138,16 +137,9 @@ Task<Result<std::chrono::milliseconds>> GetTransactionMaxTimeout(Network& networ
   std::vector<std::string> names = {kName};
   const auto brokers = co_await GetBrokerSettings(network, call, std::move(names));
   if (!brokers.ok()) co_return brokers.error();
-  std::optional<std::int64_t> least;
-  for (const BrokerSettings& broker : *brokers) {
-    const auto found = broker.values.find(kName);
-    if (found == broker.values.end()) continue;
-    std::int64_t ms = 0;
-    const char* end = found->second.data() + found->second.size();
-    if (std::from_chars(found->second.data(), end, ms).ptr != end) continue;
-    least = std::min(least.value_or(ms), ms);
+  if (const auto least = LeastSetting(*brokers, kName)) {
+    co_return std::chrono::milliseconds(*least);
   }
-  if (least) co_return std::chrono::milliseconds(*least);
   co_return MakeError(Code::kCorrupt, std::string("no broker names its ") + kName);
 }
 

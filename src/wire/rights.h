@@ -55,6 +55,10 @@ struct BrokerSettings {
   std::map<std::string, std::string> values;
 };
 
+/// The least number that any broker tells for the setting; none: no broker tells one.
+std::optional<std::int64_t> LeastSetting(const std::vector<BrokerSettings>& brokers,
+                                         const std::string& name);
+
 /// When the controller answered, by its own clock, and ours just before and after.
 struct ControllerTime {
   std::chrono::system_clock::time_point theirs;

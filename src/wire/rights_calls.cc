@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <charconv>
 #include <utility>
 
 #include "wire/calls.h"
@@ -28,6 +29,20 @@ Task<Result<BrokerSettings>> AskSettings(Network& network, Call call, std::int32
 }
 
 }  // namespace
+
+std::optional<std::int64_t> LeastSetting(const std::vector<BrokerSettings>& brokers,
+                                         const std::string& name) {
+  std::optional<std::int64_t> least;
+  for (const BrokerSettings& broker : brokers) {
+    const auto found = broker.values.find(name);
+    if (found == broker.values.end()) continue;
+    std::int64_t value = 0;
+    const char* end = found->second.data() + found->second.size();
+    if (std::from_chars(found->second.data(), end, value).ptr != end) continue;
+    least = std::min(least.value_or(value), value);
+  }
+  return least;
+}
 
 Task<Result<Rights>> GetRights(Network& network, Call& call, std::vector<std::string> topics) {
   protocol::Metadata request;
