@@ -107,13 +107,20 @@ std::shared_ptr<BatchRunner> Coordinator::StartRunner(const std::vector<GlobalTx
     branch.cluster = FindCluster(cluster);
     in_order.push_back(std::move(branch));
   }
-  const BatchId batch(next_batch_++);
-  auto runner = std::make_shared<BatchRunner>(RunnerPorts(), batch, members, std::move(keys),
-                                              std::move(in_order));
-  for (const GlobalTxnId& id : members) open_.at(id).runner = runner;
-  runners_[batch] = runner;
+  auto runner = NewRunner(members, std::move(keys), std::move(in_order));
   // Whose own time is up sooner leaves by itself.
   if (prepare) runner->Begin(std::min(now + options_.prepare_timeout, latest));
+  return runner;
+}
+
+std::shared_ptr<BatchRunner> Coordinator::NewRunner(const std::vector<GlobalTxnId>& members,
+                                                    std::vector<txn::MemberKey> keys,
+                                                    std::vector<BatchRunner::Branch> branches) {
+  const BatchId batch(next_batch_++);
+  auto runner = std::make_shared<BatchRunner>(RunnerPorts(), batch, members, std::move(keys),
+                                              std::move(branches));
+  for (const GlobalTxnId& id : members) open_.at(id).runner = runner;
+  runners_[batch] = runner;
   return runner;
 }
 

@@ -428,7 +428,7 @@ TxnView Coordinator::ViewOf(const OpenTxn& txn) const {
     if (txn.streams.empty()) return view;
   }
   for (const auto& [cluster, work] : txn.work) {
-    if (std::ranges::find(txn.streams, cluster) != txn.streams.end()) continue;  // It has a branch.
+    if (txn.streams_to(cluster)) continue;  // It has a branch.
     view.branches.push_back({.cluster = cluster});
   }
   for (const auto& [cluster, participant] : txn.enlisted) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <list>
@@ -167,6 +168,9 @@ class Coordinator : private BatchRunner::Listener {
     std::map<ClusterName, std::shared_ptr<txn::BranchWork>> work;
     std::map<ClusterName, std::unique_ptr<EnlistedParticipant>> enlisted;  // Until it ends.
     bool has_enlisted() const;
+    bool streams_to(const ClusterName& cluster) const {
+      return std::ranges::find(streams, cluster) != streams.end();
+    }
     std::string client;
     std::size_t bytes = 0;
     std::size_t records = 0;
@@ -219,6 +223,8 @@ class Coordinator : private BatchRunner::Listener {
   void WriteBuffered(OpenTxn& txn);
   bool MayStream(const ClusterName& cluster) const;
   void StartStream(OpenTxn& txn, const ClusterName& cluster);
+  /// So much is on its way that its client has to wait.
+  bool IsFull(const OpenTxn& txn) const;
   void WritePiece(OpenTxn& txn, std::size_t stream, txn::BranchWork piece);
   /// Answers what was taken, now or once less of it is on its way.
   void AnswerTaken(OpenTxn& txn, Callback<Status> done);
@@ -243,6 +249,10 @@ class Coordinator : private BatchRunner::Listener {
   void CommitAlone(OpenTxn& txn);
   /// The runner takes over what is enlisted; it gets the work only if it is to prepare.
   std::shared_ptr<BatchRunner> StartRunner(const std::vector<GlobalTxnId>& members, bool prepare);
+  /// Of a new batch, which is its members' from now on.
+  std::shared_ptr<BatchRunner> NewRunner(const std::vector<GlobalTxnId>& members,
+                                         std::vector<txn::MemberKey> keys,
+                                         std::vector<BatchRunner::Branch> branches);
   /// Who spoiled it is told so; the others are tried again.
   void OnAborted(const BatchRunner& runner);
   void TryAgain(const BatchRunner& runner, const std::vector<std::size_t>& members);

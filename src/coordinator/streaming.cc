@@ -25,8 +25,7 @@ void Coordinator::Stream(OpenTxn& txn) {
   // What has a producer of the client's own in it stays buffered: its branches begin together.
   if (txn.bytes - txn.on_their_way <= enough || txn.has_enlisted()) return;
   for (const auto& [cluster, work] : txn.work) {
-    const bool streams = std::ranges::find(txn.streams, cluster) != txn.streams.end();
-    if (!streams && MayStream(cluster)) StartStream(txn, cluster);
+    if (!txn.streams_to(cluster) && MayStream(cluster)) StartStream(txn, cluster);
   }
   WriteBuffered(txn);
 }
@@ -50,10 +49,7 @@ void Coordinator::StartStream(OpenTxn& txn, const ClusterName& cluster) {
   if (txn.runner == nullptr) {
     std::vector<BatchRunner::Branch> branches;
     branches.push_back(std::move(branch));
-    const BatchId batch(next_batch_++);
-    txn.runner = std::make_shared<BatchRunner>(RunnerPorts(), batch, std::vector{txn.view.id},
-                                               std::vector<txn::MemberKey>(), std::move(branches));
-    runners_[batch] = txn.runner;
+    NewRunner({txn.view.id}, {}, std::move(branches));
   } else {
     txn.runner->Add(std::move(branch));
   }
@@ -71,13 +67,17 @@ void Coordinator::WritePiece(OpenTxn& txn, std::size_t stream, txn::BranchWork p
     OpenTxn& still = found->second;
     GiveBack(still, bytes);
     still.on_their_way -= bytes;
-    if (still.on_their_way > kBatchesOnTheirWay * options_.limits.batch_bytes) return;
+    if (IsFull(still)) return;
     for (const auto& done : std::exchange(still.paused, {})) done({});
   });
 }
 
+bool Coordinator::IsFull(const OpenTxn& txn) const {
+  return txn.on_their_way > kBatchesOnTheirWay * options_.limits.batch_bytes;
+}
+
 void Coordinator::AnswerTaken(OpenTxn& txn, Callback<Status> done) {
-  if (txn.on_their_way <= kBatchesOnTheirWay * options_.limits.batch_bytes) return done({});
+  if (!IsFull(txn)) return done({});
   txn.paused.push_back(std::move(done));
 }
 

@@ -41,7 +41,7 @@ Status Coordinator::CheckWork(const OpenTxn& txn, const ClusterName& cluster,
     if (Status status = CheckExpectedCluster(*known, *expected, clusters_); !status.ok())
       return status;
   }
-  return CheckRoom(txn, Weight(work), Count(work));
+  return {};
 }
 
 Status Coordinator::CheckRoom(const OpenTxn& txn, std::size_t bytes, std::size_t records) const {
@@ -101,8 +101,11 @@ Status Coordinator::TakeWork(OpenTxn& txn, const ClusterName& cluster, txn::Bran
                                                     std::to_string(txn.view.next_sequence));
   }
   if (Status status = CheckWork(txn, cluster, work, expected); !status.ok()) return status;
+  const std::size_t bytes = Weight(work);
+  const std::size_t records = Count(work);
+  if (Status status = CheckRoom(txn, bytes, records); !status.ok()) return status;
   ++txn.view.next_sequence;
-  Charge(txn, Weight(work), Count(work));
+  Charge(txn, bytes, records);
   if (!work.empty()) {
     const bool astray = !work.offsets.empty() && Planted(PlantedBug::kOffsetsAstray);
     std::shared_ptr<txn::BranchWork>& buffer =
