@@ -47,7 +47,7 @@ void Coordinator::TryBeginEnlisted(const std::shared_ptr<BeginningEnlisted>& beg
   Registrations registrations;
   for (std::size_t i = 0; i < what.enlisted.size(); ++i) {
     const std::string& id = what.enlisted[i].registration;
-    registrations.push_back(enlistments_.Find(id));
+    registrations.push_back(enlistments_.Find(id, what.owner.name));
     if (registrations.back() != nullptr) continue;
     return done(Of(i, NotRegistered(id, RegistrationPrefix(log_.recovered()))));
   }
@@ -77,7 +77,8 @@ void Coordinator::TryBeginEnlisted(const std::shared_ptr<BeginningEnlisted>& beg
 
 Result<TxnView> Coordinator::BeginWith(const Beginning& beginning,
                                        const Registrations& registrations) {
-  const Result<OpenTxn*> opened = Open(beginning.timeout, beginning.label, beginning.client);
+  const Result<OpenTxn*> opened =
+      Open(beginning.timeout, beginning.label, beginning.client, beginning.owner);
   if (!opened.ok()) return opened.error();
   for (std::size_t i = 0; i < registrations.size(); ++i) {
     Enlistments::Registration& registration = *registrations[i];

@@ -120,6 +120,7 @@ void Coordinator::TakeUp(const txn::Decision& decision) {
     const GlobalTxnId& member = decision.members[i];
     OpenTxn& txn = open_[member];
     txn.member = i;
+    if (auto parts = ParseTxnId(member)) CountIn(txn, std::move(parts->owner));
     txn.view = ViewOfDecision(member, decision);
     txn.view.state = GlobalTxnState::kCommitting;
     txn.runner = runner;
@@ -155,10 +156,11 @@ void Coordinator::CheckDrained() {
 // ---- Clients' calls -----------------------------------------------------------------------------
 
 void Coordinator::Begin(Duration timeout, std::string label, Callback<Result<TxnView>> done,
-                        std::string client) {
+                        std::string client, Owner owner) {
   Post(
-      [this, timeout, label = std::move(label), client = std::move(client), done]() mutable {
-        const Result<OpenTxn*> txn = Open(timeout, std::move(label), std::move(client));
+      [this, timeout, label = std::move(label), client = std::move(client),
+       owner = std::move(owner), done]() mutable {
+        const Result<OpenTxn*> txn = Open(timeout, std::move(label), std::move(client), owner);
         if (!txn.ok()) return done(txn.error());
         done(ViewOf(**txn));
       },
@@ -178,7 +180,7 @@ Status Coordinator::CheckAdmission() const {
 }
 
 Result<Coordinator::OpenTxn*> Coordinator::Open(Duration timeout, std::string label,
-                                                std::string client) {
+                                                std::string client, const Owner& owner) {
   if (Status admitted = CheckAdmission(); !admitted.ok()) return admitted.error();
   if (timeout <= Duration::zero() || timeout > options_.limits.max_txn_timeout) {
     return BadTimeout(timeout, options_.limits.max_txn_timeout);
@@ -188,23 +190,40 @@ Result<Coordinator::OpenTxn*> Coordinator::Open(Duration timeout, std::string la
                      "too many open transactions (limits.open_transactions is " +
                          std::to_string(options_.limits.open_txns) + ")");
   }
+  const auto of_owner = open_of_owner_.find(owner.name);
+  if (of_owner != open_of_owner_.end() && of_owner->second >= owner.open_txns) {
+    return MakeError(Code::kResourceExhausted, "too many open transactions of '" + owner.name +
+                                                   "' (the policy allows " +
+                                                   std::to_string(owner.open_txns) + ")");
+  }
   // Never earlier than an id given before, so that the horizon's promise holds if the wall clock
   // steps back.
   last_birth_ms_ = std::max(last_birth_ms_, clock_.WallNow().ms);
   const RecoveredLog& log = log_.recovered();
   const GlobalTxnId id =
-      FormatTxnId({log.log_id, log.incarnation, WallTime{last_birth_ms_}, next_txn_++});
+      FormatTxnId({log.log_id, log.incarnation, WallTime{last_birth_ms_}, next_txn_++, owner.name});
   ++stats_.begun;
   OpenTxn& txn = open_[id];
   txn.view.id = id;
   txn.view.label = std::move(label);
   txn.client = std::move(client);
+  CountIn(txn, owner.name);
   txn.view.began_at = WallTime{last_birth_ms_};
   txn.view.expires_at = WallTime{
       last_birth_ms_ + std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count()};
   txn.expires = clock_.Now() + timeout;
   txn.expiry = executor_.PostAfter(timeout, [this, id] { Expire(id); });
   return &txn;
+}
+
+void Coordinator::CountIn(OpenTxn& txn, std::string owner) {
+  txn.owner = std::move(owner);
+  ++open_of_owner_[txn.owner];
+}
+
+void Coordinator::CountOut(const OpenTxn& txn) {
+  const auto count = open_of_owner_.find(txn.owner);
+  if (--count->second == 0) open_of_owner_.erase(count);
 }
 
 void Coordinator::Expire(const GlobalTxnId& id) {
@@ -361,6 +380,7 @@ void Coordinator::Finish(const GlobalTxnId& id, GlobalTxnState state, const Refu
   if (txn.expiry) executor_.Cancel(*txn.expiry);
   EndStreams(txn, NotActive(state));
   GiveBack(txn);
+  CountOut(txn);
   if (txn.key) running_keys_.erase(txn.key->key);
   CountEnd(txn, state, why.reason);
   txn.view.branches = ViewOf(txn).branches;

@@ -54,11 +54,12 @@ class Coordinator : private BatchRunner::Listener {
   /// From now on these count. What is over a new limit already stays; nothing is added to it.
   void Reconfigure(CoordinatorOptions options);
 
-  /// `client` is whom the buffers are charged to: see Limits. Nothing is written to disk.
+  /// `client` is whom the buffers are charged to: see Limits. `owner` becomes part of the id: who
+  /// may ask for it is for the caller of this class to judge. Nothing is written to disk.
   /// kInvalidArgument: a timeout that is not positive or above the limit. kResourceExhausted: too
   /// many open transactions. kFailedPrecondition: draining.
   void Begin(Duration timeout, std::string label, Callback<Result<TxnView>> done,
-             std::string client = {});
+             std::string client = {}, Owner owner = {});
 
   /// Buffers work for one cluster. `sequence` counts the calls on this transaction from 0, so that
   /// a repeated call is applied once: one below the next is OK and changes nothing, one above it is
@@ -77,9 +78,9 @@ class Coordinator : private BatchRunner::Listener {
   /// the id, aborts what is undecided there, and voids the registration before (rule M21). kTv2 is
   /// taken for kTv1 where the cluster's transaction.version is below 2. kUnavailable: the cluster
   /// was not reached, or the wait took longer than the prepare timeout; the registration before is
-  /// void then too.
+  /// void then too. For others than its owner's transactions the registration does not exist.
   void RegisterProducer(ClusterName cluster, TransactionalId id, txn::EndTxnProtocol protocol,
-                        Callback<Result<Registered>> done);
+                        Callback<Result<Registered>> done, std::string owner = {});
 
   /// Binds the registered producer's next Kafka transaction to the global one (rules M9, M10). OK:
   /// it may write. Idempotent. kFenced: the registration is void, of another start, or must be
@@ -172,6 +173,7 @@ class Coordinator : private BatchRunner::Listener {
       return std::ranges::find(streams, cluster) != streams.end();
     }
     std::string client;
+    std::string owner;
     std::size_t bytes = 0;
     std::size_t records = 0;
     MonoTime expires{};
@@ -232,7 +234,11 @@ class Coordinator : private BatchRunner::Listener {
   /// Its lanes are not held for its client any more.
   void EndStreams(OpenTxn& txn, const Status& paused);
   Status CheckAdmission() const;
-  Result<OpenTxn*> Open(Duration timeout, std::string label, std::string client);
+  Result<OpenTxn*> Open(Duration timeout, std::string label, std::string client,
+                        const Owner& owner);
+  /// It counts among its owner's open ones, and no longer.
+  void CountIn(OpenTxn& txn, std::string owner);
+  void CountOut(const OpenTxn& txn);
   void Expire(const GlobalTxnId& id);
   void Discard(const GlobalTxnId& id);  ///< Of an open one that nobody was told of.
   Result<Submitted> TakeSubmission(Submission submission);
@@ -260,7 +266,7 @@ class Coordinator : private BatchRunner::Listener {
 
   // Clients' own producers: enlisting.cc.
   struct Enlisting;
-  void Register(const EnlistedId& producer, txn::EndTxnProtocol protocol,
+  void Register(const EnlistedId& producer, txn::EndTxnProtocol protocol, const std::string& owner,
                 const Callback<Result<Registered>>& done);
   void TryEnlist(const std::shared_ptr<Enlisting>& enlisting);
   Status CheckEnlist(const OpenTxn& txn, const Enlistments::Registration& registration) const;
@@ -269,7 +275,8 @@ class Coordinator : private BatchRunner::Listener {
   /// Asks the broker for what the registration is to be bound to. OK: that is known, or the
   /// registration is void by now.
   void AskBound(const Enlistments::Registration& registration, Callback<Status> done);
-  Status TakeBound(const std::string& registration, const Result<txn::TxnDescription>& description);
+  Status TakeBound(const std::string& registration, const std::string& owner,
+                   const Result<txn::TxnDescription>& description);
   struct BeginningEnlisted;
   void TryBeginEnlisted(const std::shared_ptr<BeginningEnlisted>& beginning);
   Result<TxnView> BeginWith(const Beginning& beginning,
@@ -320,6 +327,7 @@ class Coordinator : private BatchRunner::Listener {
   CoordinatorOptions options_;
   std::map<ClusterName, Cluster*> clusters_;
   std::unordered_map<GlobalTxnId, OpenTxn> open_;
+  std::unordered_map<std::string, std::size_t> open_of_owner_;  // None at 0.
   Enlistments enlistments_;
   std::map<BatchId, std::shared_ptr<BatchRunner>> runners_;
   std::map<ClusterName, int> streams_;  // Lanes that are held for open transactions.

@@ -51,10 +51,11 @@ void Coordinator::WhenFree(const EnlistedId& producer, MonoTime give_up, std::fu
 // ---- RegisterProducer ---------------------------------------------------------------------------
 
 void Coordinator::RegisterProducer(ClusterName cluster, TransactionalId id,
-                                   txn::EndTxnProtocol protocol,
-                                   Callback<Result<Registered>> done) {
+                                   txn::EndTxnProtocol protocol, Callback<Result<Registered>> done,
+                                   std::string owner) {
   Post(
-      [this, producer = EnlistedId{std::move(cluster), std::move(id)}, protocol, done] {
+      [this, producer = EnlistedId{std::move(cluster), std::move(id)}, protocol,
+       owner = std::move(owner), done] {
         if (FindCluster(producer.cluster) == nullptr) {
           return done(UnknownCluster(producer.cluster, clusters_));
         }
@@ -67,18 +68,18 @@ void Coordinator::RegisterProducer(ClusterName cluster, TransactionalId id,
                                       ToString(producer) + " was registered anew", true});
           }
         }
-        Register(producer, protocol, done);
+        Register(producer, protocol, owner, done);
       },
       done);
 }
 
 void Coordinator::Register(const EnlistedId& producer, txn::EndTxnProtocol protocol,
-                           const Callback<Result<Registered>>& done) {
+                           const std::string& owner, const Callback<Result<Registered>>& done) {
   if (failed_) return done(*failed_);
   if (enlistments_.held(producer) && !Planted(PlantedBug::kRegisterAtOnce)) {
     return WhenFree(
         producer, clock_.Now() + options_.prepare_timeout,
-        [this, producer, protocol, done] { Register(producer, protocol, done); },
+        [this, producer, protocol, owner, done] { Register(producer, protocol, owner, done); },
         [producer, done] { done(Unfinished(producer)); });
   }
   const ClusterStatus status = FindCluster(producer.cluster)->status();
@@ -90,7 +91,7 @@ void Coordinator::Register(const EnlistedId& producer, txn::EndTxnProtocol proto
                                                   status.problem));
   }
   if (status.transaction_version < 2) protocol = txn::EndTxnProtocol::kTv1;
-  const Enlistments::Registration& made = enlistments_.Register(producer, protocol);
+  const Enlistments::Registration& made = enlistments_.Register(producer, protocol, owner);
   done(Registered{made.id, made.protocol});
 }
 
@@ -145,7 +146,7 @@ void Coordinator::TryEnlist(const std::shared_ptr<Enlisting>& enlisting) {
   if (txn.view.state != GlobalTxnState::kActive) {
     return enlisting->done(NotActive(txn.view.state));
   }
-  Enlistments::Registration* registration = enlistments_.Find(enlisting->registration);
+  Enlistments::Registration* registration = enlistments_.Find(enlisting->registration, txn.owner);
   if (registration == nullptr) {
     return enlisting->done(
         NotRegistered(enlisting->registration, RegistrationPrefix(log_.recovered())));
@@ -183,17 +184,17 @@ void Coordinator::AskBound(const Enlistments::Registration& registration, Callba
   cluster->Describe({.cluster = cluster->name(),
                      .kafka_cluster_id = cluster->status().kafka_cluster_id,
                      .transactional_id = registration.producer.transactional_id},
-                    [this, id = registration.id,
+                    [this, id = registration.id, owner = registration.owner,
                      done = std::move(done)](Result<txn::TxnDescription> description) {
-                      executor_.Post([this, id, done, description = std::move(description)] {
-                        done(TakeBound(id, description));
+                      executor_.Post([this, id, owner, done, description = std::move(description)] {
+                        done(TakeBound(id, owner, description));
                       });
                     });
 }
 
-Status Coordinator::TakeBound(const std::string& id,
+Status Coordinator::TakeBound(const std::string& id, const std::string& owner,
                               const Result<txn::TxnDescription>& description) {
-  Enlistments::Registration* registration = enlistments_.Find(id);
+  Enlistments::Registration* registration = enlistments_.Find(id, owner);
   if (registration == nullptr) return {};
   if (!description.ok()) {
     const bool late = description.error().code == Code::kDeadlineExceeded;

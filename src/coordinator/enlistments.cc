@@ -28,11 +28,12 @@ Error HasBranch(const ClusterName& cluster) {
                                                   cluster.get() + "' already: a cluster has one");
 }
 
-Enlistments::Registration& Enlistments::Register(EnlistedId producer,
-                                                 txn::EndTxnProtocol protocol) {
+Enlistments::Registration& Enlistments::Register(EnlistedId producer, txn::EndTxnProtocol protocol,
+                                                 std::string owner) {
   Void(producer);
   registrations_.push_back({.id = prefix_ + std::to_string(next_++),
                             .producer = std::move(producer),
+                            .owner = std::move(owner),
                             .protocol = protocol});
   const auto added = std::prev(registrations_.end());
   by_id_[added->id] = added;
@@ -49,9 +50,9 @@ void Enlistments::Void(const EnlistedId& producer) {
   by_producer_.erase(found);
 }
 
-Enlistments::Registration* Enlistments::Find(const std::string& id) {
+Enlistments::Registration* Enlistments::Find(const std::string& id, std::string_view owner) {
   const auto found = by_id_.find(id);
-  if (found == by_id_.end()) return nullptr;
+  if (found == by_id_.end() || found->second->owner != owner) return nullptr;
   registrations_.splice(registrations_.end(), registrations_, found->second);
   return &*found->second;
 }

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include "base/ids.h"
@@ -51,6 +52,7 @@ class Enlistments {
   struct Registration {
     std::string id;
     EnlistedId producer;
+    std::string owner;  ///< Whose transactions it may be enlisted in; empty: nobody's.
     txn::EndTxnProtocol protocol = txn::EndTxnProtocol::kTv1;
     /// What the brokers must show of its next transaction. TV1: stays; TV2: moves with each end.
     std::optional<txn::ProducerInstance> bound;
@@ -68,10 +70,10 @@ class Enlistments {
       : prefix_(std::move(prefix)), max_registrations_(max_registrations) {}
 
   /// Voids the one before of the same id.
-  Registration& Register(EnlistedId producer, txn::EndTxnProtocol protocol);
+  Registration& Register(EnlistedId producer, txn::EndTxnProtocol protocol, std::string owner = {});
   void Void(const EnlistedId& producer);
-  /// Null: void, or never given by this start. Counts as a use.
-  Registration* Find(const std::string& id);
+  /// Null: void, never given by this start, or of another owner. Counts as a use.
+  Registration* Find(const std::string& id, std::string_view owner = {});
   Registration* FindProducer(const EnlistedId& producer);
 
   /// Something is unfinished on the id: what is decided there, or may have to be aborted.

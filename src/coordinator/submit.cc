@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "coordinator/coordinator.h"
+#include "coordinator/views.h"
 
 /// Whole transactions under a client's key: at most one effect for each.
 namespace lockstep::coordinator {
@@ -11,6 +12,12 @@ namespace {
 /// A key's birth is the client's clock, which may differ from ours, but not make a key that the
 /// horizon would pass over for long.
 constexpr std::chrono::milliseconds kAhead = std::chrono::minutes(5);
+
+/// Each owner has keys of his own. A client's key has no spaces (Execute sees to it), nor has an
+/// owner's name, so that no owner can name a key of another's, or one that is nobody's.
+std::string ScopedKey(const Owner& owner, const std::string& key) {
+  return owner.name.empty() ? key : owner.name + " " + key;
+}
 
 Submitted RunOf(GlobalTxnId id, const txn::ClientKey& ran, const txn::ClientKey& asked) {
   return {.id = std::move(id), .repeated = true, .other_work = !(ran == asked)};
@@ -25,12 +32,14 @@ void Coordinator::Submit(Submission submission, Callback<Result<Submitted>> done
 }
 
 Result<Submitted> Coordinator::TakeSubmission(Submission submission) {
+  const std::string key = submission.key.key;
+  submission.key.key = ScopedKey(submission.owner, key);
   auto run = FindRun(submission.key);
   if (!run.ok()) return run.error();
   if (run->has_value()) return **run;
 
-  Result<OpenTxn*> opened =
-      Open(submission.timeout, std::move(submission.label), std::move(submission.client));
+  Result<OpenTxn*> opened = Open(submission.timeout, std::move(submission.label),
+                                 std::move(submission.client), submission.owner);
   if (!opened.ok()) return opened.error();
   OpenTxn& txn = **opened;
   const GlobalTxnId id = txn.view.id;
@@ -41,7 +50,7 @@ Result<Submitted> Coordinator::TakeSubmission(Submission submission) {
     Discard(id);
     return taken.error();
   }
-  txn.view.key = submission.key.key;
+  txn.view.key = key;
   txn.want_positions = submission.want_positions;
   running_keys_[submission.key.key] = id;
   txn.key = std::move(submission.key);
@@ -63,7 +72,7 @@ Result<std::optional<Submitted>> Coordinator::FindRun(const txn::ClientKey& key)
   }
   // In this order: what was forgotten since we looked is below the horizon.
   if (key.birth <= log_.Horizon()) {
-    return MakeError(Code::kNotFound, "key '" + key.key +
+    return MakeError(Code::kNotFound, "key '" + PlainKey(key.key) +
                                           "' is older than the outcomes that are kept: whether it "
                                           "committed is not known any more (see the retention "
                                           "settings)");
@@ -73,7 +82,7 @@ Result<std::optional<Submitted>> Coordinator::FindRun(const txn::ClientKey& key)
   const WallTime restored = log_.recovered().restored_at;
   if (restored.ms > 0 && key.birth.ms <= restored.ms + kAhead.count()) {
     return MakeError(Code::kNotFound,
-                     "key '" + key.key +
+                     "key '" + PlainKey(key.key) +
                          "' was made before this server's log was restored from a backup, or not "
                          "five minutes after: whether it committed in between is not known");
   }
@@ -88,6 +97,7 @@ void Coordinator::Discard(const GlobalTxnId& id) {
   const auto found = open_.find(id);
   if (found->second.expiry) executor_.Cancel(*found->second.expiry);
   GiveBack(found->second);
+  CountOut(found->second);
   --stats_.begun;  // In the task that counted it.
   open_.erase(found);
 }

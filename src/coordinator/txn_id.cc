@@ -1,5 +1,6 @@
 #include "coordinator/txn_id.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <string>
@@ -9,6 +10,7 @@ namespace lockstep::coordinator {
 namespace {
 
 constexpr std::size_t kLogIdDigits = 16;
+constexpr std::size_t kMaxOwner = 64;
 
 std::string Hex(std::uint64_t value) {
   std::array<char, 16> digits{};
@@ -36,7 +38,8 @@ std::optional<std::uint64_t> TakeNumber(std::string_view& text) {
 
 GlobalTxnId FormatTxnId(const TxnIdParts& parts) {
   return GlobalTxnId(parts.log_id.get() + "-" + Hex(parts.incarnation.get()) + "-" +
-                     Hex(static_cast<std::uint64_t>(parts.birth.ms)) + "-" + Hex(parts.number));
+                     Hex(static_cast<std::uint64_t>(parts.birth.ms)) + "-" + Hex(parts.number) +
+                     (parts.owner.empty() ? "" : "-" + parts.owner));
 }
 
 std::optional<TxnIdParts> ParseTxnId(const GlobalTxnId& id) {
@@ -48,11 +51,18 @@ std::optional<TxnIdParts> ParseTxnId(const GlobalTxnId& id) {
   const auto incarnation = TakeNumber(text);
   const auto birth = TakeNumber(text);
   const auto number = TakeNumber(text);
-  if (!incarnation || !birth || !number || !text.empty() || id.get().back() == '-') {
-    return std::nullopt;
-  }
+  if (!incarnation || !birth || !number) return std::nullopt;
+  // The rest is the owner, who may have dashes in his name.
+  if (text.empty() ? id.get().back() == '-' : !IsOwnerName(text)) return std::nullopt;
   return TxnIdParts{LogId(std::string(log_id)), Incarnation(*incarnation),
-                    WallTime{static_cast<std::int64_t>(*birth)}, *number};
+                    WallTime{static_cast<std::int64_t>(*birth)}, *number, std::string(text)};
+}
+
+bool IsOwnerName(std::string_view name) {
+  return !name.empty() && name.size() <= kMaxOwner && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+  });
 }
 
 }  // namespace lockstep::coordinator

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -82,6 +83,12 @@ enum class WaitFor : std::uint8_t {
   kDecided,   ///< COMMIT is durable: it will be completed, whatever crashes.
 };
 
+/// Whose transactions they are. Nobody's where nobody is authenticated.
+struct Owner {
+  std::string name;                                                 ///< IsOwnerName, or empty.
+  std::size_t open_txns = std::numeric_limits<std::size_t>::max();  ///< The most of his.
+};
+
 /// What a client says that its own producer wrote, flushed and acknowledged.
 struct EnlistedWork {
   /// The highest acknowledged offset; -1: not told, the broker is asked.
@@ -124,6 +131,7 @@ struct Beginning {
   Duration timeout{};
   std::string label;
   std::string client;              ///< As in Begin.
+  Owner owner;                     ///< As in Begin, and of the registrations.
   std::vector<Enlistee> enlisted;  ///< At least one; each registration once.
   /// Nobody waits for the answer any more. Called on the executor until `done` is.
   std::function<bool()> gone;
@@ -132,6 +140,7 @@ struct Beginning {
 /// A whole transaction, under a client's key.
 struct Submission {
   std::string client;  ///< As in Begin.
+  Owner owner;         ///< As in Begin; the same key of another owner is another key.
   struct Part {
     ClusterName cluster;
     txn::BranchWork work;
@@ -155,6 +164,7 @@ struct Submitted {
 struct ListFilter {
   std::vector<txn::GlobalTxnState> states;  ///< None: all.
   std::string label_prefix;
+  std::optional<std::string> owner;  ///< None: everybody's.
 };
 
 struct TxnPage {

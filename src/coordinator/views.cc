@@ -31,7 +31,7 @@ TxnView ViewOfDecision(const GlobalTxnId& id, const txn::Decision& decision) {
   view.state = StateOf(decision);
   view.decided_at = decision.decided_at;
   for (const txn::MemberKey& member : decision.keys) {
-    if (decision.members[member.member] == id) view.key = member.key.key;
+    if (decision.members[member.member] == id) view.key = PlainKey(member.key.key);
   }
   if (const auto parts = ParseTxnId(id)) view.began_at = parts->birth;
   for (const auto& participant : decision.participants) {
@@ -39,6 +39,8 @@ TxnView ViewOfDecision(const GlobalTxnId& id, const txn::Decision& decision) {
   }
   return view;
 }
+
+std::string PlainKey(const std::string& key) { return key.substr(key.find(' ') + 1); }
 
 TxnView PresumedAborted(const GlobalTxnId& id, WallTime began_at) {
   TxnView view;

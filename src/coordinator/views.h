@@ -12,6 +12,8 @@
 namespace lockstep::coordinator {
 
 TxnView ViewOfDecision(const GlobalTxnId& id, const txn::Decision& decision);
+/// A client's key as the client gave it, of one that is stored with its owner's name before it.
+std::string PlainKey(const std::string& key);
 /// No record of a transaction of this log means ABORT.
 TxnView PresumedAborted(const GlobalTxnId& id, WallTime began_at);
 /// With the positions of one member's records, or of nobody's.

@@ -44,7 +44,9 @@ void Coordinator::List(ListFilter filter, std::optional<GlobalTxnId> after, std:
         };
         std::vector<Candidate> found;
         const auto consider = [&](const GlobalTxnId& id, const OpenTxn* open) {
-          const Order order = OrderOf(*ParseTxnId(id));
+          const auto parts = ParseTxnId(id);
+          if (filter.owner && parts->owner != *filter.owner) return;
+          const Order order = OrderOf(*parts);
           if (!first || *first < order) found.push_back({order, &id, open});
         };
         for (const auto& [id, txn] : open_) {

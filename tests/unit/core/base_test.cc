@@ -70,12 +70,23 @@ TEST(TxnIdTest, ReadsBackWhatItWrote) {
   EXPECT_EQ(coordinator::ParseTxnId(id), parts);
 }
 
+TEST(TxnIdTest, CarriesItsOwner) {
+  coordinator::TxnIdParts parts{LogId("0123456789abcdef"), Incarnation(17), WallTime{1}, 2};
+  for (const std::string& owner : {std::string("a"), std::string("pay-ments.eu_1"),
+                                   std::string("-"), std::string("1-2-3"), std::string(64, 'x')}) {
+    parts.owner = owner;
+    EXPECT_EQ(coordinator::ParseTxnId(FormatTxnId(parts)), parts) << owner;
+  }
+  parts.owner = std::string(65, 'x');
+  EXPECT_FALSE(coordinator::ParseTxnId(FormatTxnId(parts)).has_value());
+}
+
 TEST(TxnIdTest, RefusesWhatNoLockstepGaveOut) {
   for (const char* text :
        {"", "x", "0123456789abcdef", "0123456789abcdef-", "0123456789abcdef-1-2",
-        "0123456789abcdef-1-2-", "0123456789abcdef-1-2-3-", "0123456789abcdef-1-2-3-4",
-        "0123456789ABCDEF-1-2-3", "0123456789abcdef-01-2-3", "0123456789abcdef-0-2-3",
-        "0123456789abcdef-1-2-3 ", "0123456789abcdef--2-3",
+        "0123456789abcdef-1-2-", "0123456789abcdef-1-2-3-", "0123456789abcdef-1-2-3-a b",
+        "0123456789abcdef-1-2-3-a/b", "0123456789ABCDEF-1-2-3", "0123456789abcdef-01-2-3",
+        "0123456789abcdef-0-2-3", "0123456789abcdef-1-2-3 ", "0123456789abcdef--2-3",
         "0123456789abcdef-1-2-11112222333344445", "123456789abcdef-1-2-3",
         "0123456789abcdef-1-+2-3"}) {
     EXPECT_FALSE(coordinator::ParseTxnId(GlobalTxnId(text)).has_value()) << text;
