@@ -14,8 +14,24 @@
 
 namespace lockstep::client {
 
+/// How a client knows its server, and shows who it is: PEM files, and a token. All are read again
+/// when they change.
+struct Security {
+  /// Whose server certificates to trust. Given, or with `tls`, the connection is TLS; else it is in
+  /// plain text.
+  std::string ca_file;
+  bool tls = false;              ///< Without `ca_file`: trust the system's authorities.
+  std::string certificate_file;  ///< The client's own, with its chain; needs `key_file`.
+  std::string key_file;          ///< Without a pass phrase.
+  /// A bearer token for each call. In plain text it is only sent to a server on this machine.
+  std::string token_file;
+  std::string server_name;  ///< What the server's certificate says, if it is not HOST.
+};
+
 struct ClientOptions {
-  std::string server = "127.0.0.1:7420";  ///< HOST:PORT of lockstepd. In plain text.
+  std::string server = "127.0.0.1:7420";  ///< HOST:PORT of lockstepd, or unix:PATH.
+  /// What is wrong with these files is each call's error, kInvalidArgument.
+  Security security = {};
   /// For calls that name no timeout of their own.
   std::chrono::milliseconds call_timeout = std::chrono::seconds(30);
   /// One attempt of a call; what is left of the call's time is for the next one.

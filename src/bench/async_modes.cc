@@ -12,14 +12,15 @@
 #include <utility>
 
 #include "bench/mode.h"
+#include "client/credentials.h"
 #include "lockstep/client.h"
 
 namespace lockstep::bench {
 namespace {
 
 std::unique_ptr<v1::Coordinator::Stub> StubOf(const Options& options) {
-  return v1::Coordinator::NewStub(
-      grpc::CreateChannel(options.server, grpc::InsecureChannelCredentials()));
+  return v1::Coordinator::NewStub(grpc::CreateChannel(
+      options.server, client::CredentialsFor(options.server, options.security)));
 }
 
 /// How many transactions are under way, up to a bound.
@@ -93,7 +94,9 @@ class Execute final : public CallMode {
   explicit Execute(const Options& options)
       : CallMode(options.clients),
         options_(options),
-        client_({.server = options.server, .call_timeout = options.timeout}) {}
+        client_({.server = options.server,
+                 .security = options.security,
+                 .call_timeout = options.timeout}) {}
 
  private:
   void Start(std::function<void(const std::string&)> done) override {

@@ -88,7 +88,7 @@ class Bench {
 
  private:
   void AwaitServer() {
-    server_.emplace(options_.server);
+    server_.emplace(options_.server, options_.security);
     std::vector<std::string> clusters;
     for (const Cluster& cluster : options_.work.clusters) clusters.push_back(cluster.name);
     server_version_ = server_->AwaitReady(clusters);

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "bench/mode.h"
+#include "client/credentials.h"
 #include "lockstep/client.h"
 #include "lockstep/rdkafka.h"
 
@@ -16,7 +17,7 @@ namespace lockstep::bench {
 namespace {
 
 client::ClientOptions ClientOptionsOf(const Options& options) {
-  return {.server = options.server, .call_timeout = options.timeout};
+  return {.server = options.server, .security = options.security, .call_timeout = options.timeout};
 }
 
 client::Record RecordOf(const Work& work, int number) {
@@ -93,8 +94,8 @@ class Large final : public ClientMode {
  public:
   explicit Large(const Options& options)
       : ClientMode(options),
-        stub_(v1::Coordinator::NewStub(
-            grpc::CreateChannel(options.server, grpc::InsecureChannelCredentials()))) {}
+        stub_(v1::Coordinator::NewStub(grpc::CreateChannel(
+            options.server, client::CredentialsFor(options.server, options.security)))) {}
 
  private:
   static constexpr std::size_t kMessageBytes = 256 * 1024;

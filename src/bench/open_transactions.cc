@@ -69,7 +69,8 @@ void ForEach(int threads, std::size_t count,
 }  // namespace
 
 nlohmann::json MeasureOpenTransactions(const Options& options) {
-  client::Client client({.server = options.server, .call_timeout = options.timeout});
+  client::Client client(
+      {.server = options.server, .security = options.security, .call_timeout = options.timeout});
   const client::Record record{
       .topic = options.work.topic, .value = std::string(options.work.bytes, 'x'), .partition = 0};
   std::vector<std::optional<client::Transaction>> open(

@@ -63,6 +63,10 @@ std::chrono::milliseconds Seconds(double seconds) {
 
 void AddWork(CLI::App& app, Options& options, Texts& texts) {
   app.add_option("--server", options.server, "lockstepd's address, HOST:PORT");
+  app.add_option("--ca", options.security.ca_file, "Use TLS; whose server certificates to trust");
+  app.add_option("--certificate", options.security.certificate_file, "The client's own, PEM");
+  app.add_option("--private-key", options.security.key_file, "Its key, PEM");
+  app.add_option("--token-file", options.security.token_file, "A file with the token to show");
   app.add_option("--cluster", texts.clusters,
                  "NAME=BOOTSTRAP, once a cluster: lockstepd's name for it, and where it is")
       ->required();

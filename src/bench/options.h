@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "bench/load.h"
+#include "lockstep/client.h"
 
 namespace lockstep::bench {
 
@@ -31,6 +32,7 @@ struct Work {
 
 struct Options {
   std::string server;
+  client::Security security;
   Work work;
   std::vector<std::string> modes;
   Pace pace;

@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "client/credentials.h"
+
 namespace lockstep::bench {
 namespace {
 
@@ -18,10 +20,10 @@ constexpr std::chrono::milliseconds kPoll(50);
 
 class ServerCounters::Impl {
  public:
-  explicit Impl(const std::string& server)
+  Impl(const std::string& server, const client::Security& security)
       : server_(server),
-        stub_(v1::Admin::NewStub(grpc::CreateChannel(server, grpc::InsecureChannelCredentials()))) {
-  }
+        stub_(v1::Admin::NewStub(
+            grpc::CreateChannel(server, client::CredentialsFor(server, security)))) {}
 
   v1::GetStatusResponse Status() {
     grpc::ClientContext context;
@@ -50,7 +52,8 @@ class ServerCounters::Impl {
   const std::unique_ptr<v1::Admin::Stub> stub_;
 };
 
-ServerCounters::ServerCounters(const std::string& server) : impl_(std::make_unique<Impl>(server)) {}
+ServerCounters::ServerCounters(const std::string& server, const client::Security& security)
+    : impl_(std::make_unique<Impl>(server, security)) {}
 ServerCounters::~ServerCounters() = default;
 
 std::string ServerCounters::AwaitReady(const std::vector<std::string>& clusters) {

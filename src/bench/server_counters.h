@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/client.h"
+
 namespace lockstep::bench {
 
 /// What lockstepd counts since its start.
@@ -16,7 +18,7 @@ struct ServerCounts {
 /// Asks one lockstepd for them. One thread.
 class ServerCounters {
  public:
-  explicit ServerCounters(const std::string& server);
+  ServerCounters(const std::string& server, const client::Security& security);
   ~ServerCounters();
   ServerCounters(const ServerCounters&) = delete;
   ServerCounters& operator=(const ServerCounters&) = delete;

@@ -1,8 +1,5 @@
 #include "cli/client.h"
 
-#include <grpcpp/create_channel.h>
-#include <grpcpp/security/credentials.h>
-
 #include <utility>
 
 #include "client/errors.h"
@@ -10,14 +7,16 @@
 
 namespace lockstep::cli {
 
-Client::Client(std::string server, std::chrono::milliseconds deadline)
+Client::Client(std::string server, std::chrono::milliseconds deadline, client::Security security)
     : server_(std::move(server)),
       deadline_(deadline),
       // One attempt has all the time that is left: a commit may wait that long.
-      connection_({.server = server_, .call_timeout = deadline, .attempt_timeout = deadline}) {
-  const auto channel = grpc::CreateChannel(server_, grpc::InsecureChannelCredentials());
-  coordinator_ = v1::Coordinator::NewStub(channel);
-  admin_ = v1::Admin::NewStub(channel);
+      connection_({.server = server_,
+                   .security = std::move(security),
+                   .call_timeout = deadline,
+                   .attempt_timeout = deadline}) {
+  coordinator_ = v1::Coordinator::NewStub(connection_.channel());
+  admin_ = v1::Admin::NewStub(connection_.channel());
 }
 
 std::optional<CallError> Client::Watch(

@@ -26,7 +26,9 @@ using CallError = client::Error;
 class Client {
  public:
   /// Connects at the first call. `deadline` bounds each call.
-  Client(std::string server, std::chrono::milliseconds deadline);
+  Client(std::string server, std::chrono::milliseconds deadline, client::Security security = {});
+  /// Why no call can be made: a file of `security`.
+  const std::optional<CallError>& problem() const { return connection_.problem(); }
 
   /// A call of one transaction: client.Repeat(&TransactionStub::Commit, request, response), until
   /// it is answered or the deadline. None: OK.

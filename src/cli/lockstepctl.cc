@@ -33,6 +33,7 @@ constexpr const char* kFooter =
 /// Everything that the command line can say. Options that CLI11 fills must stay where they are.
 struct Arguments {
   std::string server = "127.0.0.1:7420";
+  client::Security security;
   std::string output = "table";
   std::string deadline = "30s";
   std::string txn_id;
@@ -278,6 +279,22 @@ void AddServerCommands(CLI::App& app, Arguments& a) {
       ->required();
 }
 
+void AddSecurity(CLI::App& app, client::Security& security) {
+  app.add_option("--ca", security.ca_file, "Whose server certificates to trust, PEM: use TLS")
+      ->envname("LOCKSTEP_CA");
+  app.add_flag("--tls", security.tls, "Use TLS, and trust the system's authorities")
+      ->envname("LOCKSTEP_TLS");
+  app.add_option("--certificate", security.certificate_file, "This client's own, PEM")
+      ->envname("LOCKSTEP_CERTIFICATE");
+  app.add_option("--private-key", security.key_file, "Its key, PEM")
+      ->envname("LOCKSTEP_PRIVATE_KEY");
+  app.add_option("--token-file", security.token_file, "A file with the token to show")
+      ->envname("LOCKSTEP_TOKEN_FILE");
+  app.add_option("--server-name", security.server_name,
+                 "What the server's certificate says, if it is not the host of --server")
+      ->envname("LOCKSTEP_SERVER_NAME");
+}
+
 }  // namespace
 
 int RunLockstepctl(int argc, const char* const* argv, std::istream& in, std::ostream& out,
@@ -290,6 +307,7 @@ int RunLockstepctl(int argc, const char* const* argv, std::istream& in, std::ost
   app.add_option("--server", arguments.server, "lockstepd's address")
       ->envname("LOCKSTEP_SERVER")
       ->capture_default_str();
+  AddSecurity(app, arguments.security);
   app.add_option("--output", arguments.output, "table or json")
       ->check(CLI::IsMember({"table", "json"}))
       ->capture_default_str();
@@ -319,8 +337,14 @@ int RunLockstepctl(int argc, const char* const* argv, std::istream& in, std::ost
     err << "lockstepctl: --deadline: " << deadline.error().message << "\n";
     return kExitFailed;
   }
-  Client client(arguments.server, std::chrono::seconds(deadline->seconds()) +
-                                      std::chrono::milliseconds(deadline->nanos() / 1'000'000));
+  Client client(arguments.server,
+                std::chrono::seconds(deadline->seconds()) +
+                    std::chrono::milliseconds(deadline->nanos() / 1'000'000),
+                arguments.security);
+  if (const auto& problem = client.problem()) {
+    err << "lockstepctl: " << problem->message << "\n";
+    return kExitFailed;
+  }
   Commands commands(client, arguments.output == "json", in, out, err);
   return arguments.command(commands);
 }

@@ -7,11 +7,14 @@
 
 #include <utility>
 
+#include "client/credentials.h"
+
 namespace lockstep::client {
 namespace {
 
-std::shared_ptr<grpc::Channel> Connect(const std::string& server) {
+std::shared_ptr<grpc::Channel> Connect(const ClientOptions& options) {
   grpc::ChannelArguments arguments;
+  SetSecurity(options.security, arguments);
   arguments.SetMaxReceiveMessageSize(-1);
   // How soon a server that comes back is found; gRPC's own default goes up to two minutes.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
@@ -22,13 +25,18 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& server) {
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
   // The calls' own retries know which call may be repeated.
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  return grpc::CreateCustomChannel(server, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(options.server, CredentialsFor(options.server, options.security),
+                                   arguments);
 }
 
 }  // namespace
 
 Connection::Connection(ClientOptions options)
-    : options_(std::move(options)), stub_(v1::Coordinator::NewStub(Connect(options_.server))) {}
+    : options_(std::move(options)),
+      problem_(CheckSecurity(options_.security)),
+      channel_(problem_ ? grpc::CreateChannel(options_.server, grpc::InsecureChannelCredentials())
+                        : Connect(options_)),
+      stub_(v1::Coordinator::NewStub(channel_)) {}
 
 Connection::~Connection() {
   std::unique_lock lock(mutex_);

@@ -29,6 +29,9 @@ class Connection {
   Stub& stub() { return *stub_->async(); }
   v1::Coordinator::Stub& blocking() { return *stub_; }
   const ClientOptions& options() const { return options_; }
+  const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
+  /// Why no call can be made, if ClientOptions::security is not as it must be.
+  const std::optional<Error>& problem() const { return problem_; }
 
   /// A call begins, and ends.
   void Enter();
@@ -38,6 +41,8 @@ class Connection {
 
  private:
   const ClientOptions options_;
+  const std::optional<Error> problem_;
+  const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<v1::Coordinator::Stub> stub_;
   std::mutex mutex_;
   std::condition_variable idle_;
@@ -91,6 +96,7 @@ class RetriedCall : public std::enable_shared_from_this<RetriedCall<Request, Res
   };
 
   void Attempt() {
+    if (connection_.problem()) return done_(*connection_.problem());
     context_.emplace();
     context_->set_deadline(std::chrono::system_clock::now() + retry_.NextAttempt());
     response_.Clear();

@@ -12,6 +12,7 @@ Status WatchToEnd(Connection& connection, const std::string& txn_id, Timeout sil
                   const std::function<bool(const v1::WatchTxnResponse&)>& each) {
   v1::WatchTxnRequest request;
   request.set_txn_id(txn_id);
+  if (connection.problem()) return *connection.problem();
   Retry retry(connection.options(), silence, true);
   for (;;) {
     grpc::ClientContext context;
