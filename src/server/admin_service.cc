@@ -132,58 +132,64 @@ grpc::ServerUnaryReactor* AdminService::ListInDoubt(grpc::CallbackServerContext*
 grpc::ServerUnaryReactor* AdminService::RepairMarkers(grpc::CallbackServerContext* context,
                                                       const v1::RepairMarkersRequest* request,
                                                       v1::RepairMarkersResponse*) {
-  return Serve(api_, "RepairMarkers", context, [&](const CallPtr& call) -> std::optional<Refused> {
-    auto id = ParseTxnId(request->txn_id());
-    if (!id) return Refused{id.error(), {}};
-    const ClusterName cluster(request->cluster());
-    if (auto unknown = CheckCluster(api_, cluster)) return unknown;
-    api_.coordinator.RepairMarkers(
-        *id, cluster, [this, call, id = *id, cluster](const Status& status) {
-          const TraceScope scope(api_.traces.Find(id));
-          spdlog::warn("{} an operator has its missing markers written on {}: {}", id.get(),
-                       cluster.get(), status.ok() ? "done" : ToString(status.error()));
-          if (call->Claim()) call->Finish(status);
-        });
-    return std::nullopt;
-  });
+  return ServeOrder(api_, "RepairMarkers", context, request,
+                    [this, request](const CallPtr& call) -> std::optional<Refused> {
+                      auto id = ParseTxnId(request->txn_id());
+                      if (!id) return Refused{id.error(), {}};
+                      const ClusterName cluster(request->cluster());
+                      if (auto unknown = CheckCluster(api_, call->caller(), cluster))
+                        return unknown;
+                      api_.coordinator.RepairMarkers(
+                          *id, cluster, [this, call, id = *id, cluster](const Status& status) {
+                            const TraceScope scope(api_.traces.Find(id));
+                            spdlog::warn("{} an operator has its missing markers written on {}: {}",
+                                         id.get(), cluster.get(),
+                                         status.ok() ? "done" : ToString(status.error()));
+                            if (call->Claim()) call->Finish(status);
+                          });
+                      return std::nullopt;
+                    });
 }
 
 grpc::ServerUnaryReactor* AdminService::ResolveTxn(grpc::CallbackServerContext* context,
                                                    const v1::ResolveTxnRequest* request,
                                                    v1::ResolveTxnResponse* response) {
-  return Serve(api_, "ResolveTxn", context, [&](const CallPtr& call) -> std::optional<Refused> {
-    auto id = ParseTxnId(request->txn_id());
-    if (!id) return Refused{id.error(), {}};
-    const ClusterName cluster(request->cluster());
-    if (auto unknown = CheckCluster(api_, cluster)) return unknown;
-    auto order = ParseOrder(*request);
-    if (!order) return Refused{order.error(), {}};
-    const std::string what = (order->forced ? "FORCED " : "") + ToString(*order);
-    api_.coordinator.Resolve(
-        *id, cluster, *std::move(order),
-        [this, call, response, id = *id, cluster, what](const Result<coordinator::TxnView>& view) {
-          const TraceScope scope(api_.traces.Find(id));
-          spdlog::warn("{} {} on {}: {}", id.get(), what, cluster.get(),
-                       view.ok() ? "taken" : ToString(view.error()));
-          if (!call->Claim()) return;
-          if (!view.ok()) return call->Finish(view.error());
-          *response->mutable_txn() = ToProto(*view);
-          call->Finish({});
-        });
-    return std::nullopt;
-  });
+  return ServeOrder(api_, "ResolveTxn", context, request,
+                    [this, request, response](const CallPtr& call) -> std::optional<Refused> {
+                      auto id = ParseTxnId(request->txn_id());
+                      if (!id) return Refused{id.error(), {}};
+                      const ClusterName cluster(request->cluster());
+                      if (auto unknown = CheckCluster(api_, call->caller(), cluster))
+                        return unknown;
+                      auto order = ParseOrder(*request);
+                      if (!order) return Refused{order.error(), {}};
+                      const std::string what = (order->forced ? "FORCED " : "") + ToString(*order);
+                      api_.coordinator.Resolve(
+                          *id, cluster, *std::move(order),
+                          [this, call, response, id = *id, cluster,
+                           what](const Result<coordinator::TxnView>& view) {
+                            const TraceScope scope(api_.traces.Find(id));
+                            spdlog::warn("{} {} on {}: {}", id.get(), what, cluster.get(),
+                                         view.ok() ? "taken" : ToString(view.error()));
+                            if (!call->Claim()) return;
+                            if (!view.ok()) return call->Finish(view.error());
+                            *response->mutable_txn() = ToProto(*view);
+                            call->Finish({});
+                          });
+                      return std::nullopt;
+                    });
 }
 
 grpc::ServerUnaryReactor* AdminService::AcknowledgeHeuristic(
     grpc::CallbackServerContext* context, const v1::AcknowledgeHeuristicRequest* request,
     v1::AcknowledgeHeuristicResponse*) {
-  return Serve(
-      api_, "AcknowledgeHeuristic", context, [&](const CallPtr& call) -> std::optional<Refused> {
+  return ServeOrder(
+      api_, "AcknowledgeHeuristic", context, request,
+      [this, request](const CallPtr& call) -> std::optional<Refused> {
         auto id = ParseTxnId(request->txn_id());
         if (!id) return Refused{id.error(), {}};
-        api_.coordinator.AcknowledgeHeuristic(*id, [this, call, id = *id](const Status& status) {
+        api_.coordinator.AcknowledgeHeuristic(*id, [call, id = *id](const Status& status) {
           if (status.ok()) {
-            const TraceScope scope(api_.traces.Find(id));
             spdlog::warn("{} an operator acknowledged its HEURISTIC outcome", id.get());
           }
           if (call->Claim()) call->Finish(status);
@@ -198,7 +204,7 @@ grpc::ServerUnaryReactor* AdminService::ListOrphans(grpc::CallbackServerContext*
   return Serve(api_, "ListOrphans", context, [&](const CallPtr& call) -> std::optional<Refused> {
     const ClusterName wanted(request->cluster());
     if (!wanted.get().empty()) {
-      if (auto unknown = CheckCluster(api_, wanted)) return unknown;
+      if (auto unknown = CheckCluster(api_, call->caller(), wanted)) return unknown;
     }
     const auto survey = std::make_shared<OrphanSurvey>();
     for (coordinator::Cluster* cluster : *api_.clusters.Get()) {
@@ -219,57 +225,64 @@ grpc::ServerUnaryReactor* AdminService::ListOrphans(grpc::CallbackServerContext*
 grpc::ServerUnaryReactor* AdminService::EndOrphan(grpc::CallbackServerContext* context,
                                                   const v1::EndOrphanRequest* request,
                                                   v1::EndOrphanResponse* response) {
-  return Serve(api_, "EndOrphan", context, [&](const CallPtr& call) -> std::optional<Refused> {
-    auto parsed = ParseEndOrphan(*request);
-    if (!parsed) return Refused{parsed.error(), {}};
-    if (auto unknown = CheckCluster(api_, parsed->cluster)) return unknown;
-    const auto clusters = api_.clusters.Get();
-    const auto cluster =
-        std::find_if(clusters->begin(), clusters->end(),
-                     [&](const auto* candidate) { return candidate->name() == parsed->cluster; });
-    const auto answered = [call, response,
-                           end = *parsed](const Result<txn::TxnDescription>& description) {
-      spdlog::warn("orphan {} on {}: {} by an operator ({}): {}: {}",
-                   end.orphan.transactional_id.get(), end.cluster.get(),
-                   end.direction == txn::Direction::kCommit ? "COMMIT" : "ABORT", end.who, end.why,
-                   description.ok() ? "done" : ToString(description.error()));
-      if (!call->Claim()) return;
-      if (!description.ok()) return call->Finish(description.error());
-      response->set_kafka_state(std::string(Name(description->state)));
-      call->Finish({});
-    };
-    api_.executor.Post([cluster = *cluster, end = *std::move(parsed), answered] {
-      cluster->EndOrphan(end.orphan, end.direction, answered);
-    });
-    return std::nullopt;
-  });
+  return ServeOrder(
+      api_, "EndOrphan", context, request,
+      [this, request, response](const CallPtr& call) -> std::optional<Refused> {
+        auto parsed = ParseEndOrphan(*request);
+        if (!parsed) return Refused{parsed.error(), {}};
+        if (auto unknown = CheckCluster(api_, call->caller(), parsed->cluster)) return unknown;
+        const auto clusters = api_.clusters.Get();
+        const auto cluster = std::find_if(
+            clusters->begin(), clusters->end(),
+            [&](const auto* candidate) { return candidate->name() == parsed->cluster; });
+        const auto answered = [call, response,
+                               end = *parsed](const Result<txn::TxnDescription>& description) {
+          spdlog::warn("orphan {} on {}: {} by an operator ({}): {}: {}",
+                       end.orphan.transactional_id.get(), end.cluster.get(),
+                       end.direction == txn::Direction::kCommit ? "COMMIT" : "ABORT", end.who,
+                       end.why, description.ok() ? "done" : ToString(description.error()));
+          if (!call->Claim()) return;
+          if (!description.ok()) return call->Finish(description.error());
+          response->set_kafka_state(std::string(Name(description->state)));
+          call->Finish({});
+        };
+        api_.executor.Post([cluster = *cluster, end = *std::move(parsed), answered] {
+          cluster->EndOrphan(end.orphan, end.direction, answered);
+        });
+        return std::nullopt;
+      });
 }
 
 grpc::ServerUnaryReactor* AdminService::Drain(grpc::CallbackServerContext* context,
-                                              const v1::DrainRequest*,
+                                              const v1::DrainRequest* request,
                                               v1::DrainResponse* response) {
-  return Serve(api_, "Drain", context, [&](const CallPtr& call) -> std::optional<Refused> {
-    api_.coordinator.SetAdmission(
-        false, [this, call, response](const Result<std::size_t>& open_transactions) {
-          if (open_transactions.ok()) OnAdmission(false);
-          if (!call->Claim()) return;
-          if (!open_transactions.ok()) return call->Finish(open_transactions.error());
-          response->set_open_transactions(*open_transactions);
-          call->Finish({});
-        });
-    return std::nullopt;
-  });
+  return ServeOrder(api_, "Drain", context, request,
+                    [this, response](const CallPtr& call) -> std::optional<Refused> {
+                      api_.coordinator.SetAdmission(
+                          false,
+                          [this, call, response](const Result<std::size_t>& open_transactions) {
+                            if (open_transactions.ok()) OnAdmission(false);
+                            if (!call->Claim()) return;
+                            if (!open_transactions.ok())
+                              return call->Finish(open_transactions.error());
+                            response->set_open_transactions(*open_transactions);
+                            call->Finish({});
+                          });
+                      return std::nullopt;
+                    });
 }
 
 grpc::ServerUnaryReactor* AdminService::Undrain(grpc::CallbackServerContext* context,
-                                                const v1::UndrainRequest*, v1::UndrainResponse*) {
-  return Serve(api_, "Undrain", context, [&](const CallPtr& call) -> std::optional<Refused> {
-    api_.coordinator.SetAdmission(true, [this, call](const Result<std::size_t>& admitted) {
-      if (admitted.ok()) OnAdmission(true);
-      if (call->Claim()) call->Finish(admitted.ok() ? Status() : Status(admitted.error()));
-    });
-    return std::nullopt;
-  });
+                                                const v1::UndrainRequest* request,
+                                                v1::UndrainResponse*) {
+  return ServeOrder(
+      api_, "Undrain", context, request, [this](const CallPtr& call) -> std::optional<Refused> {
+        api_.coordinator.SetAdmission(true, [this, call](const Result<std::size_t>& admitted) {
+          if (admitted.ok()) OnAdmission(true);
+          if (call->Claim()) call->Finish(admitted.ok() ? Status() : Status(admitted.error()));
+        });
+        return std::nullopt;
+      });
 }
 
 void AdminService::OnAdmission(bool admit) {
@@ -282,17 +295,19 @@ void AdminService::OnAdmission(bool admit) {
 grpc::ServerUnaryReactor* AdminService::SetLogLevel(grpc::CallbackServerContext* context,
                                                     const v1::SetLogLevelRequest* request,
                                                     v1::SetLogLevelResponse* response) {
-  return Serve(api_, "SetLogLevel", context, [&](const CallPtr& call) -> std::optional<Refused> {
-    const auto level = ParseLogLevel(request->level());
-    if (!level) return Refused{level.error(), {}};
-    if (!call->Claim()) return std::nullopt;
-    const auto previous = spdlog::level::to_string_view(spdlog::get_level());
-    response->set_previous(LogLevelOf(std::string(previous.begin(), previous.end())));
-    spdlog::set_level(spdlog::level::from_str(*level));
-    spdlog::warn("an operator set the log level to {}", *level);
-    call->Finish({});
-    return std::nullopt;
-  });
+  return ServeOrder(
+      api_, "SetLogLevel", context, request,
+      [this, request, response](const CallPtr& call) -> std::optional<Refused> {
+        const auto level = ParseLogLevel(request->level());
+        if (!level) return Refused{level.error(), {}};
+        if (!call->Claim()) return std::nullopt;
+        const auto previous = spdlog::level::to_string_view(spdlog::get_level());
+        response->set_previous(LogLevelOf(std::string(previous.begin(), previous.end())));
+        spdlog::set_level(spdlog::level::from_str(*level));
+        spdlog::warn("an operator set the log level to {}", *level);
+        call->Finish({});
+        return std::nullopt;
+      });
 }
 
 grpc::ServerUnaryReactor* AdminService::LogInfo(grpc::CallbackServerContext* context,

@@ -12,9 +12,10 @@
 
 #include "coordinator/coordinator.h"
 #include "coordinator/ports.h"
+#include "server/gate.h"
 #include "server/traces.h"
 
-/// What the services need of the rest of the process. No gRPC here.
+/// What the services need of the rest of the process.
 namespace lockstep::server {
 
 struct ApiLimits {
@@ -75,6 +76,7 @@ struct Api {
   coordinator::Coordinator& coordinator;
   coordinator::Executor& executor;
   const coordinator::DecisionLog& log;
+  Gate& gate;
   Shared<std::vector<coordinator::Cluster*>> clusters;
   Shared<ApiLimits> limits;
   WallTime started_at;

@@ -14,13 +14,17 @@ BackupStream::BackupStream(Api& api, grpc::CallbackServerContext* context)
 }
 
 void BackupStream::Start() {
-  if (const auto refused = CheckServing(api_)) {
+  std::optional<Refused> refused = CheckServing(api_);
+  Caller caller;
+  if (!refused) refused = AdmitStream(api_, "Backup", *context_, caller);
+  if (refused) {
     return Finish(Note(api_, "Backup", refused->error, refused->reason));
   }
   if (api_.backup_runs.exchange(true)) {
     return Finish(Note(api_, "Backup",
                        MakeError(Code::kResourceExhausted, "another backup is being taken"), {}));
   }
+  api_.gate.Note(caller, "Backup", {}, "begun");
   // Nobody joins it: after Finish it touches nothing, and Shutdown waits for that.
   std::thread([this] {
     const grpc::Status status = SendAll();

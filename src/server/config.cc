@@ -1,28 +1,19 @@
 #include "server/config.h"
 
-#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
-#include <fstream>
 #include <optional>
 #include <set>
-#include <sstream>
 
 #include "base/planted.h"
 #include "base/units.h"
 #include "server/config_schema.h"
+#include "server/yaml_document.h"
 
 namespace lockstep::server {
 namespace {
-
-// A configuration is small; what is larger is another kind of file.
-constexpr std::size_t kMaxFileBytes = 1 << 20;
-
-int LineOf(const YAML::Node& node) { return node.Mark().line + 1; }
 
 /// Reads one document into a Config and collects what is wrong. Used once.
 class Reader {
@@ -250,6 +241,7 @@ class Reader {
             config_.buffer_bytes, FormatSize);
     at_most("limits.transaction_bytes", config_.transaction_bytes, "limits.client_buffer_bytes",
             config_.client_buffer_bytes, FormatSize);
+    CheckListeners();
     for (std::size_t i = 0; i < config_.clusters.size(); ++i) {
       const std::string timeout = "clusters[" + std::to_string(i) + "].transaction_timeout";
       const std::string margin = "timeouts.deadline_margin";
@@ -262,21 +254,53 @@ class Reader {
     }
   }
 
+  void CheckListeners() {
+    const auto blame = [this](const std::string& key, const std::string& message) {
+      if (!failed_.contains(key)) Add(LineOfKey(key, 0), key, message);
+    };
+    const TlsFiles& tls = config_.tls;
+    if (tls.certificate.empty() != tls.key.empty()) {
+      blame(tls.key.empty() ? "tls.certificate" : "tls.key",
+            "tls.certificate and tls.key go together: give both or none");
+    }
+    if (!tls.client_ca.empty() && tls.certificate.empty()) {
+      blame("tls.client_ca", "needs tls.certificate and tls.key");
+    }
+    const auto check = [&](const std::string& key, const ListenAddress& address) {
+      if (!tls.certificate.empty() || config_.plaintext_on == "any" || StaysOnMachine(address)) {
+        return;
+      }
+      blame(key,
+            ToString(address) +
+                " would be served in plain text beyond this machine: set tls.certificate and "
+                "tls.key, listen on a loopback address or unix:PATH, or say plaintext_on: any");
+    };
+    check("listen", config_.listen);
+    if (!config_.admin_listen) return;
+    check("admin_listen", *config_.admin_listen);
+    const bool any_port = config_.listen.port == 0 && config_.listen.unix_path.empty();
+    if (!any_port && ToString(*config_.admin_listen) == ToString(config_.listen)) {
+      blame("admin_listen", "must differ from listen");
+    }
+  }
+
   Config config_;
   std::vector<ConfigMistake> mistakes_;
   std::map<std::string, int> lines_;  // Of each key that was given.
   std::set<std::string> failed_;      // Keys whose value was refused.
 };
 
-ConfigResult OneMistake(int line, std::string message) {
-  return std::vector<ConfigMistake>{{line, "", std::move(message)}};
-}
-
 }  // namespace
 
 std::string ToString(const ListenAddress& address) {
+  if (!address.unix_path.empty()) return "unix:" + address.unix_path;
   const bool v6 = address.host.find(':') != std::string::npos;
   return (v6 ? "[" + address.host + "]" : address.host) + ":" + std::to_string(address.port);
+}
+
+bool StaysOnMachine(const ListenAddress& address) {
+  return !address.unix_path.empty() || address.host == "localhost" || address.host == "::1" ||
+         address.host.starts_with("127.");
 }
 
 std::string ToString(const ConfigMistake& mistake, std::string_view file) {
@@ -355,63 +379,20 @@ Config TakeUp(const Config& running, const Config& fresh) {
   return taken;
 }
 
-namespace {
-
-/// Where the documents of a file begin. YAML::LoadAll would load them, but never ends, and takes
-/// all memory, where one begins with a comma: it finds an empty one before it, again and again.
-class DocumentMarks : public YAML::EventHandler {
- public:
-  const std::vector<YAML::Mark>& starts() const { return starts_; }
-
-  void OnDocumentStart(const YAML::Mark& mark) override { starts_.push_back(mark); }
-  void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
-  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
-  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
-                const std::string&) override {}
-  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
-                       YAML::EmitterStyle::value) override {}
-  void OnSequenceEnd() override {}
-  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
-                  YAML::EmitterStyle::value) override {}
-  void OnMapEnd() override {}
-
- private:
-  std::vector<YAML::Mark> starts_;
-};
-
-}  // namespace
-
 ConfigResult ParseConfig(const std::string& yaml) {
+  const auto document = LoadDocument(yaml);
+  if (const auto* mistake = std::get_if<ConfigMistake>(&document)) return std::vector{*mistake};
   try {
-    DocumentMarks documents;
-    std::istringstream text(yaml);
-    YAML::Parser parser(text);
-    while (documents.starts().size() < 2 && parser.HandleNextDocument(documents)) {
-    }
-    const std::vector<YAML::Mark>& starts = documents.starts();
-    if (starts.empty()) return OneMistake(0, "the file is empty");
-    if (starts.size() > 1) {
-      const bool nothing_between = starts[0].pos == starts[1].pos;
-      return OneMistake(starts[1].line + 1, nothing_between
-                                                ? "not YAML: nothing may begin like this"
-                                                : "a second YAML document; expected one");
-    }
-    return Reader().Read(YAML::Load(yaml));
+    return Reader().Read(std::get<YAML::Node>(document));
   } catch (const YAML::Exception& problem) {
-    return OneMistake(problem.mark.line + 1, "not YAML: " + problem.msg);
+    return std::vector<ConfigMistake>{{problem.mark.line + 1, "", "not YAML: " + problem.msg}};
   }
 }
 
 ConfigResult LoadConfig(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream content;
-  if (!file || !(content << file.rdbuf())) {
-    return OneMistake(0, "cannot be read: " + std::string(std::strerror(errno)));
-  }
-  const std::string yaml = std::move(content).str();
-  if (yaml.size() > kMaxFileBytes) return OneMistake(0, "larger than 1 MiB: not a configuration");
-  return ParseConfig(yaml);
+  const auto text = ReadSmallFile(path);
+  if (const auto* mistake = std::get_if<ConfigMistake>(&text)) return std::vector{*mistake};
+  return ParseConfig(std::get<std::string>(text));
 }
 
 }  // namespace lockstep::server

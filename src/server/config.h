@@ -20,9 +20,20 @@ namespace lockstep::server {
 struct ListenAddress {
   std::string host;
   std::uint16_t port = 0;  ///< 0: any free one.
+  std::string unix_path;   ///< Of a Unix socket, instead.
 };
-/// "127.0.0.1:7420", "[::1]:7420".
+/// "127.0.0.1:7420", "[::1]:7420", "unix:/run/lockstep.sock".
 std::string ToString(const ListenAddress& address);
+/// A loopback address, or a Unix socket: no other machine can get there.
+bool StaysOnMachine(const ListenAddress& address);
+
+/// PEM files; empty: none.
+struct TlsFiles {
+  std::string certificate;  ///< With its chain. Empty: no TLS.
+  std::string key;
+  std::string client_ca;            ///< Empty: no client certificates are asked for.
+  std::string client_certificates;  ///< "required" or "optional".
+};
 
 struct ClusterConfig {
   ClusterName name;
@@ -44,6 +55,11 @@ wire::SecurityConfig SecurityOf(const ClusterConfig& cluster);
 
 struct Config {
   ListenAddress listen;
+  std::optional<ListenAddress> admin_listen;  ///< None: operators' calls are served by `listen`.
+  std::string plaintext_on;                   ///< "loopback" or "any".
+  TlsFiles tls;
+  std::string policy_file;                      ///< Empty: nobody is authenticated.
+  std::string audit_log;                        ///< Empty: none is written.
   std::optional<ListenAddress> metrics_listen;  ///< None: metrics are off.
   std::string data_dir;
   std::string allow_data_dir_on;  ///< "none", "tmpfs" or "overlay".
@@ -61,11 +77,15 @@ struct Config {
   std::uint64_t record_bytes = 0;
   std::uint64_t message_bytes = 0;
   std::uint64_t concurrent_calls = 0;
+  std::uint64_t streams_per_connection = 0;
+  std::uint64_t metadata_bytes = 0;
 
   Duration max_transaction_timeout{};
   Duration prepare_timeout{};
   Duration deadline_margin{};
   Duration shutdown_timeout{};
+  Duration handshake_timeout{};
+  Duration idle_timeout{};
 
   Duration retention_time{};
   std::uint64_t retention_bytes = 0;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <functional>
 #include <iterator>
 
 namespace lockstep::server {
@@ -71,8 +72,17 @@ Setting<Target> NumberSetting(std::string_view key, Number Target::*field, Numbe
 
 std::string ParseListen(ListenAddress& address, std::string_view text) {
   const std::string bad =
-      "expected HOST:PORT, such as 127.0.0.1:7420 or [::1]:7420; port 0 takes any free one; got '" +
+      "expected HOST:PORT, such as 127.0.0.1:7420 or [::1]:7420, where port 0 takes any free one; "
+      "or unix:PATH with an absolute path of at most 107 bytes; got '" +
       std::string(text) + "'";
+  constexpr std::string_view kUnix = "unix:";
+  constexpr std::size_t kMaxUnixPath = 107;  // sun_path, with its zero.
+  if (text.starts_with(kUnix)) {
+    text.remove_prefix(kUnix.size());
+    if (text.empty() || text.front() != '/' || text.size() > kMaxUnixPath) return bad;
+    address = {.host = {}, .port = 0, .unix_path = std::string(text)};
+    return {};
+  }
   const auto colon = text.rfind(':');
   if (colon == std::string_view::npos || colon == 0) return bad;
   std::string_view host = text.substr(0, colon);
@@ -85,6 +95,7 @@ std::string ParseListen(ListenAddress& address, std::string_view text) {
   const auto [end, problem] = std::from_chars(port.data(), port.data() + port.size(), address.port);
   if (problem != std::errc{} || end != port.data() + port.size() || host.empty()) return bad;
   address.host = std::string(host);
+  address.unix_path.clear();
   return {};
 }
 
@@ -95,7 +106,30 @@ std::string ApplyListen(Config& config, std::string_view text) {
 std::string ApplyMetricsListen(Config& config, std::string_view text) {
   config.metrics_listen.reset();
   if (text == "off") return {};
+  if (text.starts_with("unix:")) return "must be off or HOST:PORT, is '" + std::string(text) + "'";
   return ParseListen(config.metrics_listen.emplace(), text);
+}
+
+std::string ApplyAdminListen(Config& config, std::string_view text) {
+  config.admin_listen.reset();
+  if (text == "none") return {};
+  return ParseListen(config.admin_listen.emplace(), text);
+}
+
+/// A file, or none.
+template <typename Reach>
+Setting<Config> FileSetting(std::string_view key, Reach field, std::string_view help) {
+  auto apply = [=](Config& config, std::string_view text) -> std::string {
+    std::string& path = field(config);
+    path.clear();
+    if (text == "none") return {};
+    if (text.empty() || text.front() != '/') {
+      return "must be none or an absolute path, is '" + std::string(text) + "'";
+    }
+    path = std::string(text);
+    return {};
+  };
+  return {key, "none, or absolute path", "none", "", help, apply};
 }
 
 std::string ApplyDataDir(Config& config, std::string_view text) {
@@ -107,7 +141,8 @@ std::string ApplyDataDir(Config& config, std::string_view text) {
 }
 
 /// One of a few words.
-Setting<Config> ChoiceSetting(std::string_view key, std::string Config::*field,
+template <typename Reach>
+Setting<Config> ChoiceSetting(std::string_view key, Reach field,
                               std::vector<std::string_view> choices, std::string_view fallback,
                               std::string_view help) {
   std::string list;
@@ -118,7 +153,7 @@ Setting<Config> ChoiceSetting(std::string_view key, std::string Config::*field,
     if (std::find(choices.begin(), choices.end(), text) == choices.end()) {
       return "must be one of " + list + "; is '" + std::string(text) + "'";
     }
-    config.*field = std::string(text);
+    std::invoke(field, config) = std::string(text);
     return {};
   };
   return {key, type, fallback, "", help, apply};
@@ -180,14 +215,45 @@ constexpr std::uint64_t kGiB = 1u << 30;
 
 std::vector<Setting<Config>> MakeTopSettings() {
   std::vector<Setting<Config>> all;
-  all.push_back({"listen", "HOST:PORT", "127.0.0.1:7420", "",
-                 "Where the API is served, in plain text: keep it on the loopback or a private "
-                 "network. Port 0 takes any free one.",
-                 ApplyListen});
+  all.push_back({"listen", "HOST:PORT, or unix:PATH", "127.0.0.1:7420", "",
+                 "Where the API is served. Port 0 takes any free one.", ApplyListen});
+  all.push_back({"admin_listen", "none, HOST:PORT, or unix:PATH", "none", "",
+                 "Where operators' calls (lockstep.v1.Admin) are served, and all others too; then "
+                 "they are served nowhere else. none: by listen.",
+                 ApplyAdminListen});
   all.push_back({"metrics.listen", "off, or HOST:PORT", "off", "",
                  "Where /metrics, /livez and /readyz are served over HTTP, to whoever can reach "
                  "it: names of clusters and numbers, no data. Port 0 takes any free one.",
                  ApplyMetricsListen});
+  all.push_back(
+      ChoiceSetting("plaintext_on", &Config::plaintext_on, {"loopback", "any"}, "loopback",
+                    "Where to serve without TLS. loopback: on loopback addresses and Unix "
+                    "sockets. any: everywhere, to whoever can read or change what is "
+                    "sent; only on a network of your own."));
+  all.push_back(FileSetting(
+      "tls.certificate", [](Config& c) -> std::string& { return c.tls.certificate; },
+      "The server's certificate with its chain, PEM. The files of this section are read again "
+      "within seconds of a change, for connections from then on."));
+  all.push_back(FileSetting(
+      "tls.key", [](Config& c) -> std::string& { return c.tls.key; },
+      "Its private key, PEM, without a pass phrase."));
+  all.push_back(FileSetting(
+      "tls.client_ca", [](Config& c) -> std::string& { return c.tls.client_ca; },
+      "Whose client certificates are accepted, PEM. none: no client certificate is asked for."));
+  all.push_back(ChoiceSetting(
+      "tls.client_certificates",
+      [](Config& c) -> std::string& { return c.tls.client_certificates; }, {"required", "optional"},
+      "required",
+      "With tls.client_ca: whether a client without a certificate may connect, to show a token "
+      "instead."));
+  all.push_back(FileSetting(
+      "policy_file", [](Config& c) -> std::string& { return c.policy_file; },
+      "Who may do what (docs/security.md); read again within seconds of a change. none: nobody is "
+      "authenticated, and everybody may do everything."));
+  all.push_back(FileSetting(
+      "audit_log", [](Config& c) -> std::string& { return c.audit_log; },
+      "Where to append who decided, resolved, drained and was refused, a JSON object a line. "
+      "SIGHUP opens it anew, after a rotation."));
   all.push_back({"data_dir", "absolute path", "", "/var/lib/lockstep",
                  "Folder of the decision log, made if missing. Losing it loses the decisions: put "
                  "it on a disk that survives.",
@@ -235,6 +301,11 @@ std::vector<Setting<Config>> MakeTopSettings() {
   all.push_back(Live(NumberSetting<Config, std::uint64_t>(
       "limits.concurrent_calls", &Config::concurrent_calls, 1, 1'000'000, "10000",
       "Calls under way, those that wait for a commit included.")));
+  all.push_back(NumberSetting<Config, std::uint64_t>(
+      "limits.streams_per_connection", &Config::streams_per_connection, 1, 1'000'000, "10000",
+      "Calls under way on one connection; the client's library holds back what is more."));
+  all.push_back(SizeSetting<Config>("limits.metadata_bytes", &Config::metadata_bytes, kKiB, kMiB,
+                                    "8KiB", "Headers of one call, as HTTP/2 counts them."));
   all.push_back(Live(DurationSetting<Config>(
       "timeouts.prepare", &Config::prepare_timeout, milliseconds(100), minutes(15), "30s",
       "A batch that is not prepared on every cluster by then aborts. A transaction may wait as "
@@ -246,6 +317,12 @@ std::vector<Setting<Config>> MakeTopSettings() {
   all.push_back(Live(DurationSetting<Config>(
       "timeouts.shutdown", &Config::shutdown_timeout, Duration(0), hours(1), "30s",
       "On SIGTERM, how long to wait for transactions that are decided.")));
+  all.push_back(DurationSetting<Config>(
+      "timeouts.handshake", &Config::handshake_timeout, milliseconds(100), minutes(2), "10s",
+      "A connection on which TLS and HTTP/2 are not set up by then is closed."));
+  all.push_back(DurationSetting<Config>(
+      "timeouts.idle_connection", &Config::idle_timeout, seconds(1), hours(24 * 7), "30m",
+      "A connection without calls for so long is closed; clients connect anew."));
   all.push_back(DurationSetting<Config>("retention.time", &Config::retention_time, minutes(1),
                                         hours(24 * 365), "7d",
                                         "How long the outcome of a finished transaction is kept."));

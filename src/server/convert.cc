@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "coordinator/txn_id.h"
 #include "server/checks.h"
 
 namespace lockstep::server {
@@ -156,6 +157,7 @@ v1::Transaction ToProto(const coordinator::TxnView& view) {
   if (view.decided_at.ms != 0) *out.mutable_decide_time() = ToProto(view.decided_at);
   if (view.ended_at.ms != 0) *out.mutable_end_time() = ToProto(view.ended_at);
   out.set_key(view.key);
+  if (const auto parts = coordinator::ParseTxnId(view.id)) out.set_owner(parts->owner);
   return out;
 }
 

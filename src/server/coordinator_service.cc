@@ -59,6 +59,7 @@ grpc::ServerUnaryReactor* CoordinatorService::BeginGlobalTxn(
   return Serve(api_, "BeginGlobalTxn", context, [&](const CallPtr& call) -> std::optional<Refused> {
     auto begin = ParseBegin(*request);
     if (!begin) return Refused{begin.error(), {}};
+    if (auto refused = CheckTimeout(call->caller(), begin->timeout)) return refused;
     const auto begun = [this, call, response,
                         trace = TraceOf(*context)](const Result<TxnView>& view) {
       if (view) api_.traces.Remember(view->id, trace);
@@ -71,13 +72,15 @@ grpc::ServerUnaryReactor* CoordinatorService::BeginGlobalTxn(
       call->Finish({});
     };
     if (begin->enlisted.empty()) {
-      api_.coordinator.Begin(begin->timeout, std::move(begin->label), begun, context->peer());
+      api_.coordinator.Begin(begin->timeout, std::move(begin->label), begun, context->peer(),
+                             call->caller().owner());
       return std::nullopt;
     }
     api_.coordinator.BeginEnlisted(
         {.timeout = begin->timeout,
          .label = std::move(begin->label),
          .client = context->peer(),
+         .owner = call->caller().owner(),
          .enlisted = std::move(begin->enlisted),
          .gone = [call, context] { return call->claimed() || context->IsCancelled(); }},
         begun);
@@ -91,7 +94,7 @@ grpc::ServerUnaryReactor* CoordinatorService::Produce(grpc::CallbackServerContex
   return Serve(api_, "Produce", context, [&](const CallPtr& call) -> std::optional<Refused> {
     auto work = ParseProduce(*request, api_.limits.Get()->record_bytes);
     if (!work) return Refused{work.error(), {}};
-    if (auto unknown = CheckCluster(api_, work->cluster)) return unknown;
+    if (auto refused = CheckWork(api_, call->caller(), *work)) return refused;
     api_.coordinator.AddWork(std::move(work->txn), std::move(work->cluster), std::move(work->work),
                              work->sequence, std::nullopt, AnswerStatus(call));
     return std::nullopt;
@@ -104,7 +107,7 @@ grpc::ServerUnaryReactor* CoordinatorService::SendOffsets(grpc::CallbackServerCo
   return Serve(api_, "SendOffsets", context, [&](const CallPtr& call) -> std::optional<Refused> {
     auto work = ParseSendOffsets(*request);
     if (!work) return Refused{work.error(), {}};
-    if (auto unknown = CheckCluster(api_, work->cluster)) return unknown;
+    if (auto refused = CheckWork(api_, call->caller(), *work)) return refused;
     api_.coordinator.AddWork(std::move(work->txn), std::move(work->cluster), std::move(work->work),
                              work->sequence, std::move(work->kafka_cluster_id), AnswerStatus(call));
     return std::nullopt;
@@ -117,6 +120,7 @@ grpc::ServerUnaryReactor* CoordinatorService::Commit(grpc::CallbackServerContext
   return Serve(api_, "Commit", context, [&](const CallPtr& call) -> std::optional<Refused> {
     auto id = ParseTxnId(request->txn_id());
     if (!id) return Refused{id.error(), {}};
+    if (auto refused = CheckMine(call->caller(), *id)) return refused;
     auto options = ParseCommit(*request);
     if (!options) return Refused{options.error(), {}};
     waits_.Commit(
@@ -125,6 +129,7 @@ grpc::ServerUnaryReactor* CoordinatorService::Commit(grpc::CallbackServerContext
           if (!call->Claim()) return;
           if (!view) return call->Finish(view.error());
           LogOutcome(api_, *view);
+          api_.gate.Note(call->caller(), "Commit", view->id, Name(view->state));
           call->Finish(FillOutcome(*view, positions, *response));
         });
     return std::nullopt;
@@ -142,9 +147,11 @@ grpc::ServerUnaryReactor* CoordinatorService::Abort(grpc::CallbackServerContext*
   return Serve(api_, "Abort", context, [&](const CallPtr& call) -> std::optional<Refused> {
     auto id = ParseTxnId(request->txn_id());
     if (!id) return Refused{id.error(), {}};
-    api_.coordinator.Abort(*std::move(id), [call, response](const Result<TxnView>& view) {
+    if (auto refused = CheckMayAbort(call->caller(), *id)) return refused;
+    api_.coordinator.Abort(*std::move(id), [this, call, response](const Result<TxnView>& view) {
       if (!call->Claim()) return;
       if (!view) return call->Finish(view.error());
+      api_.gate.Note(call->caller(), "Abort", view->id, Name(view->state));
       call->Finish(FillOutcome(*view, *response));
     });
     return std::nullopt;
@@ -157,6 +164,7 @@ grpc::ServerUnaryReactor* CoordinatorService::GetTxn(grpc::CallbackServerContext
   return Serve(api_, "GetTxn", context, [&](const CallPtr& call) -> std::optional<Refused> {
     auto id = ParseTxnId(request->txn_id());
     if (!id) return Refused{id.error(), {}};
+    if (auto refused = CheckVisible(call->caller(), *id)) return refused;
     api_.coordinator.Get(*std::move(id), [call, response](const Result<TxnView>& view) {
       if (!call->Claim()) return;
       if (!view) return call->Finish(view.error());
@@ -177,20 +185,21 @@ grpc::ServerUnaryReactor* CoordinatorService::Execute(grpc::CallbackServerContex
     if (!execute) return Refused{execute.error(), {}};
     execute->submission.client = context->peer();
     execute->trace = TraceOf(*context);
-    for (const auto& part : execute->submission.parts) {
-      if (auto unknown = CheckCluster(api_, part.cluster)) return unknown;
-    }
-    waits_.Execute(*std::move(execute), ClientOf(*context, [call] { return call->claimed(); }),
-                   [this, call, response, positions = request->return_positions()](
-                       const std::variant<Executed, Refused>& result) {
-                     if (!call->Claim()) return;
-                     if (const auto* refused = std::get_if<Refused>(&result)) {
-                       return call->Finish(refused->error, refused->reason);
-                     }
-                     const auto& executed = std::get<Executed>(result);
-                     LogOutcome(api_, executed.view);
-                     call->Finish(FillExecuted(executed, positions, *response));
-                   });
+    execute->submission.owner = call->caller().owner();
+    if (auto refused = CheckExecute(api_, call->caller(), *execute)) return refused;
+    waits_.Execute(
+        *std::move(execute), ClientOf(*context, [call] { return call->claimed(); }),
+        [this, call, response,
+         positions = request->return_positions()](const std::variant<Executed, Refused>& result) {
+          if (!call->Claim()) return;
+          if (const auto* refused = std::get_if<Refused>(&result)) {
+            return call->Finish(refused->error, refused->reason);
+          }
+          const auto& executed = std::get<Executed>(result);
+          LogOutcome(api_, executed.view);
+          api_.gate.Note(call->caller(), "Execute", executed.view.id, Name(executed.view.state));
+          call->Finish(FillExecuted(executed, positions, *response));
+        });
     return std::nullopt;
   });
 }
@@ -208,6 +217,7 @@ grpc::ServerUnaryReactor* CoordinatorService::ListTxns(grpc::CallbackServerConte
   return Serve(api_, "ListTxns", context, [&](const CallPtr& call) -> std::optional<Refused> {
     auto list = ParseList(*request);
     if (!list) return Refused{list.error(), {}};
+    if (!call->caller().sees_all()) list->filter.owner = call->caller().principal->name;
     api_.coordinator.List(std::move(list->filter), std::move(list->after), list->count,
                           [call, response](const Result<coordinator::TxnPage>& page) {
                             if (!call->Claim()) return;
@@ -225,8 +235,8 @@ grpc::ServerUnaryReactor* CoordinatorService::ListTxns(grpc::CallbackServerConte
 }
 
 grpc::ServerWriteReactor<v1::WatchTxnResponse>* CoordinatorService::WatchTxn(
-    grpc::CallbackServerContext*, const v1::WatchTxnRequest* request) {
-  return new WatchStream(api_, *request);
+    grpc::CallbackServerContext* context, const v1::WatchTxnRequest* request) {
+  return new WatchStream(api_, *context, *request);
 }
 
 grpc::ServerReadReactor<v1::ProduceStreamRequest>* CoordinatorService::ProduceStream(
@@ -264,6 +274,7 @@ grpc::ServerUnaryReactor* CoordinatorService::ListClusters(grpc::CallbackServerC
     std::vector<coordinator::Cluster*> clusters = *api_.clusters.Get();
     std::ranges::sort(clusters, {}, [](const auto* cluster) { return cluster->name(); });
     for (const coordinator::Cluster* cluster : clusters) {
+      if (CheckMayUse(call->caller(), cluster->name())) continue;
       *response->add_clusters() = ToClusterInfo(cluster->name(), cluster->status());
     }
     call->Finish({});
@@ -280,7 +291,11 @@ grpc::ServerUnaryReactor* CoordinatorService::RegisterProducer(
                [&](const CallPtr& call) -> std::optional<Refused> {
                  auto producer = ParseRegister(*request);
                  if (!producer) return Refused{producer.error(), {}};
-                 if (auto unknown = CheckCluster(api_, producer->cluster)) return unknown;
+                 const Caller& caller = call->caller();
+                 if (auto refused = CheckCluster(api_, caller, producer->cluster)) return refused;
+                 if (auto refused = CheckMayEnlist(caller, producer->cluster, producer->id)) {
+                   return refused;
+                 }
                  api_.coordinator.RegisterProducer(
                      std::move(producer->cluster), std::move(producer->id), producer->protocol,
                      [this, call, response](const Result<coordinator::Registered>& registered) {
@@ -290,7 +305,8 @@ grpc::ServerUnaryReactor* CoordinatorService::RegisterProducer(
                        response->set_incarnation(api_.log.recovered().incarnation.get());
                        response->set_protocol(ToProto(registered->protocol));
                        call->Finish({});
-                     });
+                     },
+                     caller.principal->name);
                  return std::nullopt;
                });
 }
@@ -301,6 +317,7 @@ grpc::ServerUnaryReactor* CoordinatorService::Enlist(grpc::CallbackServerContext
   return Serve(api_, "Enlist", context, [&](const CallPtr& call) -> std::optional<Refused> {
     auto enlist = ParseEnlist(*request);
     if (!enlist) return Refused{enlist.error(), {}};
+    if (auto refused = CheckMine(call->caller(), enlist->txn)) return refused;
     response->set_incarnation(api_.log.recovered().incarnation.get());
     api_.coordinator.Enlist(std::move(enlist->txn), std::move(enlist->producer.registration),
                             enlist->producer.told, AnswerStatus(call));

@@ -1,6 +1,9 @@
 #include "server/daemon.h"
 
+#include <spdlog/spdlog.h>
+
 #include <future>
+#include <string>
 #include <utility>
 
 namespace lockstep::server {
@@ -40,14 +43,42 @@ Daemon::Daemon(const Config& config, coordinator::DecisionLog& log,
       api_{.coordinator = coordinator_,
            .executor = executor,
            .log = log,
+           .gate = gate_,
            .clusters = std::move(clusters),
            .limits = LimitsOf(config),
            .started_at = clock.WallNow()},
       watch_(coordinator_, executor, clock, api_.traces) {}
 
 Status Daemon::Listen() {
-  auto server =
-      Server::Listen({.listen = config_.listen, .message_bytes = config_.message_bytes}, api_);
+  if (!config_.audit_log.empty()) {
+    auto audit = AuditLog::Open(config_.audit_log);
+    if (!audit) return MakeError(Code::kInvalidArgument, audit.error().message);
+    audit_ = *std::move(audit);
+    gate_.SetAudit(audit_.get());
+  }
+  const std::vector<ConfigMistake> mistakes = gate_.Load(config_.policy_file);
+  if (!mistakes.empty()) {
+    std::string all;
+    for (const ConfigMistake& mistake : mistakes) {
+      all += (all.empty() ? "" : "\n") + ToString(mistake, config_.policy_file);
+    }
+    return MakeError(Code::kInvalidArgument, all);
+  }
+  if (!config_.tls.certificate.empty()) {
+    auto tls = TlsIdentity::Load(config_.tls);
+    if (!tls) return tls.error();
+    tls_ = *std::move(tls);
+    spdlog::info("{}: {}", config_.tls.certificate, tls_->material()->summary);
+  }
+  auto server = Server::Listen({.listen = config_.listen,
+                                .admin_listen = config_.admin_listen,
+                                .tls = tls_,
+                                .message_bytes = config_.message_bytes,
+                                .metadata_bytes = config_.metadata_bytes,
+                                .streams_per_connection = config_.streams_per_connection,
+                                .handshake_timeout = config_.handshake_timeout,
+                                .idle_timeout = config_.idle_timeout},
+                               api_);
   if (!server) return server.error();
   server_ = *std::move(server);
   return {};
@@ -68,6 +99,30 @@ void Daemon::Reconfigure(const Config& config) {
   ApiLimits limits = LimitsOf(config);
   limits.message_bytes = config_.message_bytes;  // gRPC's, for as long as it listens.
   api_.limits.Set(limits);
+}
+
+void Daemon::RereadFiles() {
+  if (tls_ != nullptr) {
+    const Result<bool> taken = tls_->Reload();
+    if (!taken.ok()) {
+      spdlog::error("{}: the certificate before goes on", taken.error().message);
+    } else if (*taken) {
+      spdlog::info("{} is taken up: {}", config_.tls.certificate, tls_->material()->summary);
+    }
+  }
+  const auto policy = gate_.Reload();
+  if (const auto* mistakes = std::get_if<std::vector<ConfigMistake>>(&policy)) {
+    for (const ConfigMistake& mistake : *mistakes) {
+      spdlog::error("{}", ToString(mistake, config_.policy_file));
+    }
+    spdlog::error("{} is not taken up: the policy before goes on", config_.policy_file);
+  } else if (std::get<bool>(policy)) {
+    spdlog::info("{} is taken up", config_.policy_file);
+  }
+}
+
+void Daemon::ReopenAuditLog() {
+  if (audit_ != nullptr) audit_->Reopen();
 }
 
 void Daemon::AddCluster(coordinator::Cluster* cluster) {

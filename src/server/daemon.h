@@ -7,10 +7,13 @@
 #include "base/result.h"
 #include "coordinator/coordinator.h"
 #include "server/api.h"
+#include "server/audit_log.h"
 #include "server/config.h"
+#include "server/gate.h"
 #include "server/in_doubt_watch.h"
 #include "server/server.h"
 #include "server/thread_executor.h"
+#include "server/tls.h"
 
 namespace lockstep::server {
 
@@ -26,9 +29,12 @@ class Daemon {
          std::vector<coordinator::Cluster*> clusters, ThreadExecutor& executor,
          const SystemClock& clock, coordinator::Callback<Error> on_fatal);
 
-  /// Takes the port. No cluster has heard of us yet.
+  /// Reads certificates and policy, opens the audit log, and takes the port. No cluster has heard
+  /// of us yet. kInvalidArgument: a file that the configuration names is not as it must be.
+  /// Blocking.
   Status Listen();
   std::uint16_t port() const { return server_->port(); }
+  std::uint16_t admin_port() const { return server_->admin_port(); }
   /// For Monitor.
   const Api& api() const { return api_; }
 
@@ -38,6 +44,11 @@ class Daemon {
   /// Takes up the limits and timeouts of another configuration: see SettingInfo::live. Once it
   /// serves.
   void Reconfigure(const Config& config);
+  /// Takes up certificates and the policy if their files have changed; a mistake in them is logged,
+  /// and what was there before goes on. Blocking; once it listens.
+  void RereadFiles();
+  /// After a rotation.
+  void ReopenAuditLog();
   /// Takes another cluster into service, whose name is new; it outlives this. Once it serves.
   void AddCluster(coordinator::Cluster* cluster);
 
@@ -52,6 +63,9 @@ class Daemon {
  private:
   const Config& config_;
   ThreadExecutor& executor_;
+  std::unique_ptr<AuditLog> audit_;
+  Gate gate_;
+  std::shared_ptr<TlsIdentity> tls_;
   coordinator::Coordinator coordinator_;
   Api api_;
   InDoubtWatch watch_;

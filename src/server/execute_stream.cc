@@ -10,10 +10,10 @@ namespace {
 constexpr const char* kMethod = "ExecuteStream";
 
 v1::CallError ToCallError(const Refused& refused) {
-  const RpcError row = Classify(refused.error.code, refused.error.effect);
+  const RpcError row = Classify(refused.error, refused.reason);
   v1::CallError out;
   out.set_code(row.status);
-  out.set_reason(refused.reason.value_or(row.reason));
+  out.set_reason(row.reason);
   out.set_message(refused.error.message);
   if (row.retry_delay) {
     const auto ms = row.retry_delay->count();
@@ -41,7 +41,9 @@ v1::ExecuteAnswer AnswerOf(const std::string& key, bool positions,
 
 ExecuteStream::ExecuteStream(Api& api, CommitWaits& waits, grpc::CallbackServerContext* context)
     : api_(api), waits_(waits), context_(context), slot_(api) {
-  if (const auto refused = CheckServing(api)) {
+  std::optional<Refused> refused = CheckServing(api);
+  if (!refused) refused = AdmitStream(api, kMethod, *context, caller_);
+  if (refused) {
     status_ = Note(api_, kMethod, refused->error, refused->reason);
     input_done_ = true;
   }
@@ -85,16 +87,24 @@ void ExecuteStream::Run(const v1::ExecuteRequest& request) {
   if (!call) return Answer(AnswerOf(key, false, Refused{call.error(), {}}));
   call->submission.client = context_->peer();
   call->trace = TraceOf(*context_);
-  for (const auto& part : call->submission.parts) {
-    if (auto unknown = CheckCluster(api_, part.cluster)) {
-      return Answer(AnswerOf(key, false, *std::move(unknown)));
-    }
+  std::optional<Refused> refused = api_.gate.AdmitAgain(kMethod, caller_);
+  call->submission.owner = caller_.owner();
+  if (!refused) refused = CheckExecute(api_, caller_, *call);
+  if (refused) {
+    api_.gate.NoteRefused(kMethod, *refused, &caller_, caller_.peer);
+    return Answer(AnswerOf(key, false, *std::move(refused)));
   }
   // A transaction may be answered twice: see CommitWaits.
   const auto answered = std::make_shared<std::atomic<bool>>(false);
   waits_.Execute(*std::move(call), ClientOf(*context_, [answered] { return answered->load(); }),
-                 [this, key, positions = request.return_positions(), answered](const auto& result) {
-                   if (!answered->exchange(true)) Answer(AnswerOf(key, positions, result));
+                 [this, key, positions = request.return_positions(), answered,
+                  caller = caller_](const auto& result) {
+                   if (answered->exchange(true)) return;
+                   if (const auto* executed = std::get_if<Executed>(&result)) {
+                     const coordinator::TxnView& view = executed->view;
+                     api_.gate.Note(caller, kMethod, view.id, Name(view.state));
+                   }
+                   Answer(AnswerOf(key, positions, result));
                  });
 }
 

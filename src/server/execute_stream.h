@@ -38,6 +38,7 @@ class ExecuteStream final
   Api& api_;
   CommitWaits& waits_;
   grpc::CallbackServerContext* const context_;
+  Caller caller_;  // OnReadDone's.
   const CallSlot slot_;
   v1::ExecuteStreamRequest request_;    // gRPC's while it reads, else OnReadDone's.
   v1::ExecuteStreamResponse response_;  // gRPC's while it writes.

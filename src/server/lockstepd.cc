@@ -1,6 +1,7 @@
 #include "server/lockstepd.h"
 
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
@@ -29,7 +30,9 @@
 #include "server/kafka_config.h"
 #include "server/logging.h"
 #include "server/monitor.h"
+#include "server/policy.h"
 #include "server/thread_executor.h"
+#include "server/tls.h"
 #include "server/version.h"
 
 namespace lockstep::server {
@@ -39,6 +42,8 @@ namespace {
 // log is made for kill -9.
 constexpr Duration kGrace = std::chrono::seconds(1);
 constexpr Duration kLastResort = std::chrono::seconds(10);
+// How often certificates and the policy are looked at: one stat each.
+constexpr auto kReread = std::chrono::seconds(1);
 
 Status ArmFailpoints(const std::vector<std::string>& specs) {
   for (const std::string& spec : specs) {
@@ -59,8 +64,22 @@ Result<std::unique_ptr<log::RocksDecisionLog>> OpenLog(const Config& config,
   return log::Open(options);
 }
 
-bool IsLoopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
+/// In words that a look at the log cannot miss.
+void WarnOfOpenDoors(const Config& config, const ListenAddress& address) {
+  if (StaysOnMachine(address)) return;
+  if (config.tls.certificate.empty()) {
+    spdlog::warn(
+        "{} is served IN PLAIN TEXT (plaintext_on: any): whoever is on the way reads and "
+        "changes all of it, tokens too",
+        ToString(address));
+  }
+  if (config.policy_file.empty()) {
+    spdlog::warn(
+        "{} is served WITHOUT AUTHENTICATION (no policy_file): whoever can reach it{} may "
+        "do everything",
+        ToString(address),
+        config.tls.client_ca.empty() ? "" : " with a certificate of tls.client_ca");
+  }
 }
 
 /// Whoever reads the file never sees half of it.
@@ -99,6 +118,7 @@ class Lifecycle {
     daemon_ = &daemon;
     make_cluster_ = std::move(make_cluster);
     AwaitSignal();
+    RereadSoon();
     io_.run();
     return exit_code_;
   }
@@ -108,10 +128,25 @@ class Lifecycle {
     signals_.async_wait([this](const boost::system::error_code& error, int number) {
       if (error) return;
       AwaitSignal();
-      if (number == SIGHUP) return Reload();
+      if (number == SIGHUP) {
+        daemon_->ReopenAuditLog();
+        daemon_->RereadFiles();
+        return Reload();
+      }
       if (!std::exchange(stopping_, true)) return Drain(number);
       spdlog::warn("a second signal: stopping at once");
       Finish();
+    });
+  }
+
+  /// Certificates and the policy change without a signal: whoever renews them may have none to
+  /// send.
+  void RereadSoon() {
+    reread_.expires_after(kReread);
+    reread_.async_wait([this](const boost::system::error_code& error) {
+      if (error) return;
+      daemon_->RereadFiles();
+      RereadSoon();
     });
   }
 
@@ -185,10 +220,20 @@ class Lifecycle {
   boost::asio::io_context io_{1};
   boost::asio::signal_set signals_{io_, SIGTERM, SIGINT, SIGHUP};
   boost::asio::steady_timer limit_{io_};
+  boost::asio::steady_timer reread_{io_};
   bool stopping_ = false;
   bool finished_ = false;
   int exit_code_ = kExitOk;
 };
+
+/// Each connection of each client is a file descriptor, and gRPC 1.51 does not survive it when
+/// there are none left (CVE-2023-4785).
+void RaiseFileLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
 
 int Fatal(ExitCode code, const std::string& message) {
   spdlog::critical("{}", message);
@@ -241,7 +286,8 @@ int Serve(const Config& config, const CommandLine& options) {
   if (monitor != nullptr) watch.emplace(*monitor, daemon.api());
   if (Status status = daemon.Listen(); !status.ok()) {
     executor.Stop();
-    return Fatal(kExitListen, status.error().message);
+    const bool mistake = status.error().code == Code::kInvalidArgument;
+    return Fatal(mistake ? kExitUsage : kExitListen, status.error().message);
   }
   if (Status status = daemon.Serve(); !status.ok()) {
     daemon.Stop(Duration::zero());
@@ -255,9 +301,12 @@ int Serve(const Config& config, const CommandLine& options) {
       return Fatal(kExitUsage, status.error().message);
     }
   }
-  if (!IsLoopback(address.host)) {
-    spdlog::warn("{} is served in plain text and without log-in: to whoever can reach it",
-                 ToString(address));
+  WarnOfOpenDoors(config, address);
+  if (config.admin_listen) {
+    ListenAddress admin = *config.admin_listen;
+    admin.port = daemon.admin_port();
+    WarnOfOpenDoors(config, admin);
+    spdlog::info("operators are served on {}", ToString(admin));
   }
   spdlog::info("lockstepd {} serving on {}", kVersion, ToString(address));
   std::cout << "serving on " << ToString(address) << std::endl;
@@ -273,6 +322,24 @@ int PrintMistakes(const std::vector<ConfigMistake>& mistakes, const std::string&
   return kExitUsage;
 }
 
+/// What the configuration names is looked at, too.
+int CheckFiles(const Config& config, const std::string& file) {
+  if (!config.policy_file.empty()) {
+    const PolicyResult policy = LoadPolicy(config.policy_file);
+    if (const auto* mistakes = std::get_if<std::vector<ConfigMistake>>(&policy)) {
+      return PrintMistakes(*mistakes, config.policy_file);
+    }
+    std::cout << config.policy_file << ": correct\n";
+  }
+  if (!config.tls.certificate.empty()) {
+    const auto tls = TlsIdentity::Load(config.tls);
+    if (!tls) return std::cerr << tls.error().message << "\n", kExitUsage;
+    std::cout << config.tls.certificate << ": " << (*tls)->material()->summary << "\n";
+  }
+  std::cout << file << ": correct\n";
+  return kExitOk;
+}
+
 }  // namespace
 
 int RunLockstepd(const CommandLine& options) {
@@ -285,11 +352,12 @@ int RunLockstepd(const CommandLine& options) {
   if (const auto* mistakes = std::get_if<std::vector<ConfigMistake>>(&loaded)) {
     return PrintMistakes(*mistakes, options.config);
   }
-  if (options.check_config) return std::cout << options.config << ": correct\n", kExitOk;
-
   const auto& config = std::get<Config>(loaded);
+  if (options.check_config) return CheckFiles(config, options.config);
+
   // Whoever reads our output may go away.
   std::signal(SIGPIPE, SIG_IGN);
+  RaiseFileLimit();
   SetUpLogging(config.log_level, config.log_format);
   if (Status status = ArmFailpoints(options.failpoints); !status.ok()) {
     return Fatal(kExitUsage, status.error().message);

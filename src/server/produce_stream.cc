@@ -13,6 +13,7 @@ ProduceStream::ProduceStream(Api& api, const grpc::CallbackServerContext& contex
                              v1::ProduceStreamResponse* response)
     : api_(api), slot_(api), response_(response) {
   std::optional<Refused> refused = CheckServing(api);
+  if (!refused) refused = AdmitStream(api, kMethod, context, caller_);
   if (!refused) refused = CheckDeadline(context);
   if (refused) {
     Refuse(*refused);
@@ -26,7 +27,12 @@ void ProduceStream::OnReadDone(bool ok) {
   if (!ok) return Finish(grpc::Status::OK);
   Result<WorkCall> work = Parse();
   if (!work) return Refuse({work.error(), {}});
-  if (const auto unknown = CheckCluster(api_, work->cluster)) return Refuse(*unknown);
+  std::optional<Refused> refused = api_.gate.AdmitAgain(kMethod, caller_);
+  if (!refused) refused = CheckWork(api_, caller_, *work);
+  if (refused) {
+    api_.gate.NoteRefused(kMethod, *refused, &caller_, caller_.peer);
+    return Refuse(*refused);
+  }
   api_.coordinator.AddWork(std::move(work->txn), std::move(work->cluster), std::move(work->work),
                            work->sequence, std::nullopt, [this](const Status& status) {
                              if (!status.ok()) return Refuse({status.error(), {}});

@@ -29,6 +29,7 @@ class ProduceStream final : public grpc::ServerReadReactor<v1::ProduceStreamRequ
 
   Api& api_;
   const CallSlot slot_;
+  Caller caller_;
   v1::ProduceStreamResponse* const response_;
   v1::ProduceStreamRequest message_;
   std::string txn_id_;

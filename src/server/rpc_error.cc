@@ -65,15 +65,22 @@ RpcError Classify(Code code, Effect effect) {
   std::abort();
 }
 
+RpcError Classify(const Error& error, std::optional<v1::Reason> reason) {
+  RpcError row = Classify(error.code, error.effect);
+  row.reason = reason.value_or(row.reason);
+  if (row.reason == v1::REASON_NOT_AUTHENTICATED) row.status = grpc::StatusCode::UNAUTHENTICATED;
+  return row;
+}
+
 grpc::Status ToGrpcStatus(const Error& error, std::optional<v1::Reason> reason) {
-  const RpcError row = Classify(error.code, error.effect);
+  const RpcError row = Classify(error, reason);
   internal::RpcStatus details;
   details.set_code(row.status);
   details.set_message(error.message);
 
   internal::RpcErrorInfo info;
   info.set_domain("lockstep");
-  info.set_reason(v1::Reason_Name(reason.value_or(row.reason)).substr(kReasonPrefix.size()));
+  info.set_reason(v1::Reason_Name(row.reason).substr(kReasonPrefix.size()));
   (*info.mutable_metadata())["effect"] = EffectName(error.effect);
   AddDetail(details, "google.rpc.ErrorInfo", info);
   if (row.retry_delay) {

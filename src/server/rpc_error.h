@@ -21,6 +21,8 @@ struct RpcError {
 
 /// The table. An unknown effect of something unavailable is OUTCOME_UNKNOWN.
 RpcError Classify(Code code, Effect effect);
+/// The same, for a caller who knows the reason better. NOT_AUTHENTICATED has a status of its own.
+RpcError Classify(const Error& error, std::optional<v1::Reason> reason);
 
 /// The status to answer, with google.rpc.ErrorInfo and RetryInfo. `reason` where the caller knows
 /// better than the table.

@@ -3,18 +3,31 @@
 #include <utility>
 
 namespace lockstep::server {
+namespace {
 
-WatchStream::WatchStream(Api& api, const v1::WatchTxnRequest& request)
+constexpr const char* kMethod = "WatchTxn";
+
+}  // namespace
+
+WatchStream::WatchStream(Api& api, const grpc::CallbackServerContext& context,
+                         const v1::WatchTxnRequest& request)
     : api_(api), slot_(api), watch_(api.coordinator.NewWatch()) {
-  Start(request);
+  Start(context, request);
 }
 
-void WatchStream::Start(const v1::WatchTxnRequest& request) {
-  if (const auto refused = CheckServing(api_)) return Refuse(refused->error, refused->reason);
+void WatchStream::Start(const grpc::CallbackServerContext& context,
+                        const v1::WatchTxnRequest& request) {
+  std::optional<Refused> refused = CheckServing(api_);
+  if (!refused) refused = AdmitStream(api_, kMethod, context, caller_);
+  if (refused) return Refuse(refused->error, refused->reason);
   auto id = ParseTxnId(request.txn_id());
   if (!id) return Refuse(id.error());
   const auto seen = ParseResumeToken(request.resume_token(), api_.log.recovered().incarnation);
   if (!seen) return Refuse(seen.error());
+  if (refused = CheckVisible(caller_, *id); refused) {
+    api_.gate.NoteRefused(kMethod, *refused, &caller_, caller_.peer);
+    return Refuse(refused->error, refused->reason);
+  }
   id_ = *std::move(id);
   seen_ = *seen;
   // A client that resumes may hear nothing for long: it learns that it is being served.
@@ -42,6 +55,9 @@ void WatchStream::OnCancel() {
 void WatchStream::OnChange(const Result<coordinator::TxnChange>& change) {
   if (*cancelled_) return Finish(grpc::Status::CANCELLED);
   if (!change) return Refuse(change.error());
+  if (const auto refused = api_.gate.StillAdmitted(kMethod, caller_)) {
+    return Refuse(refused->error, refused->reason);
+  }
   const coordinator::TxnView& view = change->view;
   final_ = change->final;
   // What is read from the log has no revision of its own: only the token tells that it was seen.
@@ -61,7 +77,7 @@ void WatchStream::OnWriteDone(bool ok) {
 }
 
 void WatchStream::Refuse(const Error& error, std::optional<v1::Reason> reason) {
-  Finish(Note(api_, "WatchTxn", error, reason));
+  Finish(Note(api_, kMethod, error, reason));
 }
 
 }  // namespace lockstep::server

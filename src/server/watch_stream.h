@@ -18,14 +18,15 @@ namespace lockstep::server {
 /// skips revisions rather than have them queued. Deletes itself when gRPC is done with it.
 class WatchStream final : public grpc::ServerWriteReactor<v1::WatchTxnResponse> {
  public:
-  WatchStream(Api& api, const v1::WatchTxnRequest& request);
+  WatchStream(Api& api, const grpc::CallbackServerContext& context,
+              const v1::WatchTxnRequest& request);
 
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
   void OnDone() override { delete this; }
 
  private:
-  void Start(const v1::WatchTxnRequest& request);
+  void Start(const grpc::CallbackServerContext& context, const v1::WatchTxnRequest& request);
   void Await();
   void OnChange(const Result<coordinator::TxnChange>& change);
   void Refuse(const Error& error, std::optional<v1::Reason> reason = std::nullopt);
@@ -33,6 +34,7 @@ class WatchStream final : public grpc::ServerWriteReactor<v1::WatchTxnResponse> 
   Api& api_;
   const CallSlot slot_;
   const coordinator::WatchId watch_;
+  Caller caller_;
   GlobalTxnId id_;
   const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
   // One step at a time: a write and a wait never overlap.

@@ -37,7 +37,8 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// For operators. Errors that every call may end with are those of Coordinator.
+// For operators: with a policy, calls that change something need the role operator, the others at
+// least observer. Errors that every call may end with are those of Coordinator.
 type AdminClient interface {
 	// What needs time or an operator: decided transactions with a branch that is not known complete,
 	// and HEURISTIC ones that nobody acknowledged. Oldest first.
@@ -260,7 +261,8 @@ func (c *adminClient) GetStatus(ctx context.Context, in *GetStatusRequest, opts 
 // All implementations must embed UnimplementedAdminServer
 // for forward compatibility.
 //
-// For operators. Errors that every call may end with are those of Coordinator.
+// For operators: with a policy, calls that change something need the role operator, the others at
+// least observer. Errors that every call may end with are those of Coordinator.
 type AdminServer interface {
 	// What needs time or an operator: decided transactions with a branch that is not known complete,
 	// and HEURISTIC ones that nobody acknowledged. Oldest first.

@@ -50,7 +50,10 @@ const (
 //	INVALID_ARGUMENT    INVALID_REQUEST  a missing or malformed field, or a call without a
 //	                                     deadline, other than WatchTxn, ExecuteStream and Backup.
 //	                                     Nothing happened.
-//	RESOURCE_EXHAUSTED  LIMIT_REACHED    too many calls under way. Nothing happened; retry.
+//	RESOURCE_EXHAUSTED  LIMIT_REACHED    too many calls under way, of all or of this client, or too
+//	                                     many a second. Nothing happened; retry.
+//	UNAUTHENTICATED     NOT_AUTHENTICATED  the server has a policy, which does not know the client.
+//	PERMISSION_DENIED   NOT_AUTHORIZED   the policy does not allow the client this. Nothing happened.
 //	RESOURCE_EXHAUSTED  (no reason)      gRPC's own: the message is larger than the server takes.
 //	UNAVAILABLE         UNAVAILABLE      the server is starting. Nothing happened; retry.
 //	UNAVAILABLE         OUTCOME_UNKNOWN  the server's log failed, and the server is leaving.
@@ -59,7 +62,8 @@ const (
 // and those that take a txn_id:
 //
 //	INVALID_ARGUMENT    INVALID_REQUEST  the id is not formed like one of ours.
-//	NOT_FOUND           TXN_NOT_FOUND    another server's id, or its outcome is no longer kept.
+//	NOT_FOUND           TXN_NOT_FOUND    another server's id, another client's, or its outcome is no
+//	                                     longer kept.
 //
 // After any error of Commit, a lost connection or a client's own deadline included, the transaction
 // may be committed, aborted or open: call Commit again, or GetTxn. Each call may be repeated.
@@ -387,7 +391,10 @@ func (c *coordinatorClient) Enlist(ctx context.Context, in *EnlistRequest, opts 
 //	INVALID_ARGUMENT    INVALID_REQUEST  a missing or malformed field, or a call without a
 //	                                     deadline, other than WatchTxn, ExecuteStream and Backup.
 //	                                     Nothing happened.
-//	RESOURCE_EXHAUSTED  LIMIT_REACHED    too many calls under way. Nothing happened; retry.
+//	RESOURCE_EXHAUSTED  LIMIT_REACHED    too many calls under way, of all or of this client, or too
+//	                                     many a second. Nothing happened; retry.
+//	UNAUTHENTICATED     NOT_AUTHENTICATED  the server has a policy, which does not know the client.
+//	PERMISSION_DENIED   NOT_AUTHORIZED   the policy does not allow the client this. Nothing happened.
 //	RESOURCE_EXHAUSTED  (no reason)      gRPC's own: the message is larger than the server takes.
 //	UNAVAILABLE         UNAVAILABLE      the server is starting. Nothing happened; retry.
 //	UNAVAILABLE         OUTCOME_UNKNOWN  the server's log failed, and the server is leaving.
@@ -396,7 +403,8 @@ func (c *coordinatorClient) Enlist(ctx context.Context, in *EnlistRequest, opts 
 // and those that take a txn_id:
 //
 //	INVALID_ARGUMENT    INVALID_REQUEST  the id is not formed like one of ours.
-//	NOT_FOUND           TXN_NOT_FOUND    another server's id, or its outcome is no longer kept.
+//	NOT_FOUND           TXN_NOT_FOUND    another server's id, another client's, or its outcome is no
+//	                                     longer kept.
 //
 // After any error of Commit, a lost connection or a client's own deadline included, the transaction
 // may be committed, aborted or open: call Commit again, or GetTxn. Each call may be repeated.

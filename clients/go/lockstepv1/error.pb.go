@@ -57,7 +57,7 @@ const (
 	Reason_REASON_CONFLICT Reason = 8
 	// DEADLINE_EXCEEDED, told by the server itself (a client's own deadline carries no reason).
 	Reason_REASON_TIMED_OUT Reason = 9
-	// PERMISSION_DENIED, here or by a broker.
+	// PERMISSION_DENIED, by this server's policy or by a broker. The message names what is missing.
 	Reason_REASON_NOT_AUTHORIZED Reason = 10
 	// FAILED_PRECONDITION. Somebody newer owns the transactional.id or the group's generation.
 	Reason_REASON_FENCED Reason = 11
@@ -73,6 +73,9 @@ const (
 	// NOT_FOUND. Nothing happened now. The key of Execute is older than what the server remembers:
 	// whether it once committed is not known any more.
 	Reason_REASON_KEY_FORGOTTEN Reason = 16
+	// UNAUTHENTICATED. Nothing happened. The call carries neither a token nor a client certificate that
+	// the server's policy knows.
+	Reason_REASON_NOT_AUTHENTICATED Reason = 17
 )
 
 // Enum value maps for Reason.
@@ -95,25 +98,27 @@ var (
 		14: "REASON_INTERNAL",
 		15: "REASON_KEY_REUSED",
 		16: "REASON_KEY_FORGOTTEN",
+		17: "REASON_NOT_AUTHENTICATED",
 	}
 	Reason_value = map[string]int32{
-		"REASON_UNSPECIFIED":     0,
-		"REASON_INVALID_REQUEST": 1,
-		"REASON_UNKNOWN_CLUSTER": 2,
-		"REASON_TXN_NOT_FOUND":   3,
-		"REASON_WRONG_STATE":     4,
-		"REASON_LIMIT_REACHED":   5,
-		"REASON_UNAVAILABLE":     6,
-		"REASON_OUTCOME_UNKNOWN": 7,
-		"REASON_CONFLICT":        8,
-		"REASON_TIMED_OUT":       9,
-		"REASON_NOT_AUTHORIZED":  10,
-		"REASON_FENCED":          11,
-		"REASON_CORRUPT":         12,
-		"REASON_UNSUPPORTED":     13,
-		"REASON_INTERNAL":        14,
-		"REASON_KEY_REUSED":      15,
-		"REASON_KEY_FORGOTTEN":   16,
+		"REASON_UNSPECIFIED":       0,
+		"REASON_INVALID_REQUEST":   1,
+		"REASON_UNKNOWN_CLUSTER":   2,
+		"REASON_TXN_NOT_FOUND":     3,
+		"REASON_WRONG_STATE":       4,
+		"REASON_LIMIT_REACHED":     5,
+		"REASON_UNAVAILABLE":       6,
+		"REASON_OUTCOME_UNKNOWN":   7,
+		"REASON_CONFLICT":          8,
+		"REASON_TIMED_OUT":         9,
+		"REASON_NOT_AUTHORIZED":    10,
+		"REASON_FENCED":            11,
+		"REASON_CORRUPT":           12,
+		"REASON_UNSUPPORTED":       13,
+		"REASON_INTERNAL":          14,
+		"REASON_KEY_REUSED":        15,
+		"REASON_KEY_FORGOTTEN":     16,
+		"REASON_NOT_AUTHENTICATED": 17,
 	}
 )
 
@@ -148,7 +153,7 @@ var File_lockstep_v1_error_proto protoreflect.FileDescriptor
 
 const file_lockstep_v1_error_proto_rawDesc = "" +
 	"\n" +
-	"\x17lockstep/v1/error.proto\x12\vlockstep.v1*\xa3\x03\n" +
+	"\x17lockstep/v1/error.proto\x12\vlockstep.v1*\xc1\x03\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16REASON_INVALID_REQUEST\x10\x01\x12\x1a\n" +
@@ -167,7 +172,8 @@ const file_lockstep_v1_error_proto_rawDesc = "" +
 	"\x12REASON_UNSUPPORTED\x10\r\x12\x13\n" +
 	"\x0fREASON_INTERNAL\x10\x0e\x12\x15\n" +
 	"\x11REASON_KEY_REUSED\x10\x0f\x12\x18\n" +
-	"\x14REASON_KEY_FORGOTTEN\x10\x10b\x06proto3"
+	"\x14REASON_KEY_FORGOTTEN\x10\x10\x12\x1c\n" +
+	"\x18REASON_NOT_AUTHENTICATED\x10\x11b\x06proto3"
 
 var (
 	file_lockstep_v1_error_proto_rawDescOnce sync.Once

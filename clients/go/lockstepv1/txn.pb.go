@@ -1096,8 +1096,10 @@ type Transaction struct {
 	NextSequence uint64                 `protobuf:"varint,8,opt,name=next_sequence,json=nextSequence,proto3" json:"next_sequence,omitempty"`
 	DecideTime   *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=decide_time,json=decideTime,proto3" json:"decide_time,omitempty"` // When COMMIT was decided. Not set: it was not.
 	// When its outcome became final. Not set: it is not, or the server has restarted since.
-	EndTime       *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
-	Key           string                 `protobuf:"bytes,11,opt,name=key,proto3" json:"key,omitempty"` // Of Execute. Empty: begun by BeginGlobalTxn.
+	EndTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
+	Key     string                 `protobuf:"bytes,11,opt,name=key,proto3" json:"key,omitempty"` // Of Execute. Empty: begun by BeginGlobalTxn.
+	// The principal that began it (docs/security.md). Empty: begun without authentication.
+	Owner         string `protobuf:"bytes,12,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1209,6 +1211,13 @@ func (x *Transaction) GetKey() string {
 	return ""
 }
 
+func (x *Transaction) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
 var File_lockstep_v1_txn_proto protoreflect.FileDescriptor
 
 const file_lockstep_v1_txn_proto_rawDesc = "" +
@@ -1277,7 +1286,7 @@ const file_lockstep_v1_txn_proto_rawDesc = "" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\"D\n" +
 	"\x0eTopicPartition\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\tR\x05topic\x12\x1c\n" +
-	"\tpartition\x18\x02 \x01(\x05R\tpartition\"\xe5\x03\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\"\xfb\x03\n" +
 	"\vTransaction\x12\x15\n" +
 	"\x06txn_id\x18\x01 \x01(\tR\x05txnId\x12\x14\n" +
 	"\x05label\x18\x02 \x01(\tR\x05label\x12+\n" +
@@ -1293,7 +1302,8 @@ const file_lockstep_v1_txn_proto_rawDesc = "" +
 	"decideTime\x125\n" +
 	"\bend_time\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12\x10\n" +
-	"\x03key\x18\v \x01(\tR\x03key*\xcf\x01\n" +
+	"\x03key\x18\v \x01(\tR\x03key\x12\x14\n" +
+	"\x05owner\x18\f \x01(\tR\x05owner*\xcf\x01\n" +
 	"\bTxnState\x12\x19\n" +
 	"\x15TXN_STATE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10TXN_STATE_ACTIVE\x10\x01\x12\x17\n" +

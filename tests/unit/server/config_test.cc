@@ -137,8 +137,9 @@ TEST(Config, TheSampleInDeployIsAConfiguration) {
 }
 
 TEST(Config, EachMistakeHasItsLineAndSaysWhatIsAllowed) {
-  ExpectMistake(With("lisen: x\n"), 8, "lisen",
-                "allowed here: allow_data_dir_on, clusters, data_dir, limits, listen");
+  ExpectMistake(
+      With("lisen: x\n"), 8, "lisen",
+      "allowed here: admin_listen, allow_data_dir_on, audit_log, clusters, data_dir, limits");
   ExpectMistake(With("limits:\n  bytes: 1\n"), 9, "limits.bytes", "allowed here: batch_bytes");
   ExpectMistake(With("limits.record_bytes: 1MiB\n"), 8, "limits.record_bytes", "unknown");
   ExpectMistake(With("limits: 7\n"), 8, "limits", "expected a map");
