@@ -259,21 +259,23 @@ class Reader {
       if (!failed_.contains(key)) Add(LineOfKey(key, 0), key, message);
     };
     const TlsFiles& tls = config_.tls;
-    if (tls.certificate.empty() != tls.key.empty()) {
-      blame(tls.key.empty() ? "tls.certificate" : "tls.key",
-            "tls.certificate and tls.key go together: give both or none");
+    if (tls.certificate_file.empty() != tls.key_file.empty()) {
+      blame(tls.key_file.empty() ? "tls.certificate_file" : "tls.key_file",
+            "tls.certificate_file and tls.key_file go together: give both or none");
     }
-    if (!tls.client_ca.empty() && tls.certificate.empty()) {
-      blame("tls.client_ca", "needs tls.certificate and tls.key");
+    if (!tls.client_ca_file.empty() && tls.certificate_file.empty()) {
+      blame("tls.client_ca_file", "needs tls.certificate_file and tls.key");
     }
     const auto check = [&](const std::string& key, const ListenAddress& address) {
-      if (!tls.certificate.empty() || config_.plaintext_on == "any" || StaysOnMachine(address)) {
+      if (!tls.certificate_file.empty() || config_.plaintext_on == "any" ||
+          StaysOnMachine(address)) {
         return;
       }
-      blame(key,
-            ToString(address) +
-                " would be served in plain text beyond this machine: set tls.certificate and "
-                "tls.key, listen on a loopback address or unix:PATH, or say plaintext_on: any");
+      blame(
+          key,
+          ToString(address) +
+              " would be served in plain text beyond this machine: set tls.certificate_file and "
+              "tls.key_file, listen on a loopback address or unix:PATH, or say plaintext_on: any");
     };
     check("listen", config_.listen);
     if (!config_.admin_listen) return;

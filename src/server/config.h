@@ -29,9 +29,9 @@ bool StaysOnMachine(const ListenAddress& address);
 
 /// PEM files; empty: none.
 struct TlsFiles {
-  std::string certificate;  ///< With its chain. Empty: no TLS.
-  std::string key;
-  std::string client_ca;            ///< Empty: no client certificates are asked for.
+  std::string certificate_file;  ///< With its chain. Empty: no TLS.
+  std::string key_file;
+  std::string client_ca_file;       ///< Empty: no client certificates are asked for.
   std::string client_certificates;  ///< "required" or "optional".
 };
 

@@ -231,20 +231,21 @@ std::vector<Setting<Config>> MakeTopSettings() {
                     "sockets. any: everywhere, to whoever can read or change what is "
                     "sent; only on a network of your own."));
   all.push_back(FileSetting(
-      "tls.certificate", [](Config& c) -> std::string& { return c.tls.certificate; },
+      "tls.certificate_file", [](Config& c) -> std::string& { return c.tls.certificate_file; },
       "The server's certificate with its chain, PEM. The files of this section are read again "
       "within seconds of a change, for connections from then on."));
   all.push_back(FileSetting(
-      "tls.key", [](Config& c) -> std::string& { return c.tls.key; },
+      "tls.key_file", [](Config& c) -> std::string& { return c.tls.key_file; },
       "Its private key, PEM, without a pass phrase."));
   all.push_back(FileSetting(
-      "tls.client_ca", [](Config& c) -> std::string& { return c.tls.client_ca; },
+      "tls.client_ca_file", [](Config& c) -> std::string& { return c.tls.client_ca_file; },
       "Whose client certificates are accepted, PEM. none: no client certificate is asked for."));
   all.push_back(ChoiceSetting(
       "tls.client_certificates",
       [](Config& c) -> std::string& { return c.tls.client_certificates; }, {"required", "optional"},
       "required",
-      "With tls.client_ca: whether a client without a certificate may connect, to show a token "
+      "With tls.client_ca_file: whether a client without a certificate may connect, to show a "
+      "token "
       "instead."));
   all.push_back(FileSetting(
       "policy_file", [](Config& c) -> std::string& { return c.policy_file; },

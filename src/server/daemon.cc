@@ -64,11 +64,11 @@ Status Daemon::Listen() {
     }
     return MakeError(Code::kInvalidArgument, all);
   }
-  if (!config_.tls.certificate.empty()) {
+  if (!config_.tls.certificate_file.empty()) {
     auto tls = TlsIdentity::Load(config_.tls);
     if (!tls) return tls.error();
     tls_ = *std::move(tls);
-    spdlog::info("{}: {}", config_.tls.certificate, tls_->material()->summary);
+    spdlog::info("{}: {}", config_.tls.certificate_file, tls_->material()->summary);
   }
   auto server = Server::Listen({.listen = config_.listen,
                                 .admin_listen = config_.admin_listen,
@@ -107,7 +107,7 @@ void Daemon::RereadFiles() {
     if (!taken.ok()) {
       spdlog::error("{}: the certificate before goes on", taken.error().message);
     } else if (*taken) {
-      spdlog::info("{} is taken up: {}", config_.tls.certificate, tls_->material()->summary);
+      spdlog::info("{} is taken up: {}", config_.tls.certificate_file, tls_->material()->summary);
     }
   }
   const auto policy = gate_.Reload();

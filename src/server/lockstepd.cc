@@ -67,7 +67,7 @@ Result<std::unique_ptr<log::RocksDecisionLog>> OpenLog(const Config& config,
 /// In words that a look at the log cannot miss.
 void WarnOfOpenDoors(const Config& config, const ListenAddress& address) {
   if (StaysOnMachine(address)) return;
-  if (config.tls.certificate.empty()) {
+  if (config.tls.certificate_file.empty()) {
     spdlog::warn(
         "{} is served IN PLAIN TEXT (plaintext_on: any): whoever is on the way reads and "
         "changes all of it, tokens too",
@@ -78,7 +78,7 @@ void WarnOfOpenDoors(const Config& config, const ListenAddress& address) {
         "{} is served WITHOUT AUTHENTICATION (no policy_file): whoever can reach it{} may "
         "do everything",
         ToString(address),
-        config.tls.client_ca.empty() ? "" : " with a certificate of tls.client_ca");
+        config.tls.client_ca_file.empty() ? "" : " with a certificate of tls.client_ca_file");
   }
 }
 
@@ -331,10 +331,10 @@ int CheckFiles(const Config& config, const std::string& file) {
     }
     std::cout << config.policy_file << ": correct\n";
   }
-  if (!config.tls.certificate.empty()) {
+  if (!config.tls.certificate_file.empty()) {
     const auto tls = TlsIdentity::Load(config.tls);
     if (!tls) return std::cerr << tls.error().message << "\n", kExitUsage;
-    std::cout << config.tls.certificate << ": " << (*tls)->material()->summary << "\n";
+    std::cout << config.tls.certificate_file << ": " << (*tls)->material()->summary << "\n";
   }
   std::cout << file << ": correct\n";
   return kExitOk;

@@ -18,7 +18,7 @@
 #include "base/time.h"
 #include "server/config.h"
 
-/// Who may do what: docs/adr/0007. Plain values, no gRPC. What no rule allows is refused.
+/// Who may do what: docs/adr/0008. Plain values, no gRPC. What no rule allows is refused.
 namespace lockstep::server {
 
 /// Names that a rule allows: literally, or by a prefix ("orders-*"; "*" is all).

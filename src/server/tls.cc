@@ -62,14 +62,15 @@ int NoPassPhrase(char*, int, int, void*) { return -1; }
 /// None: the key is the certificate's.
 std::optional<Error> CheckPair(const TlsFiles& files, const TlsIdentity::Material& material,
                                const std::vector<X509Ptr>& chain) {
-  if (chain.empty()) return Unusable(files.certificate, "holds no certificate in PEM");
+  if (chain.empty()) return Unusable(files.certificate_file, "holds no certificate in PEM");
   const BioPtr bio = Memory(material.key);
   const KeyPtr key(PEM_read_bio_PrivateKey(bio.get(), nullptr, NoPassPhrase, nullptr));
   if (key == nullptr) {
-    return Unusable(files.key, "holds no private key in PEM, or one with a pass phrase");
+    return Unusable(files.key_file, "holds no private key in PEM, or one with a pass phrase");
   }
   if (X509_check_private_key(chain.front().get(), key.get()) != 1) {
-    return Unusable(files.key, "is not the key of the certificate in " + files.certificate);
+    return Unusable(files.key_file,
+                    "is not the key of the certificate in " + files.certificate_file);
   }
   return std::nullopt;
 }
@@ -99,7 +100,7 @@ class ListenerCredentials final : public grpc::ServerCredentials {
   // being replaced. Its C API asks us.
   int AddPortToServer(const std::string& address, grpc_server* server) override {
     const TlsFiles& files = identity_->files();
-    const auto request = files.client_ca.empty() ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
+    const auto request = files.client_ca_file.empty() ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
                          : files.client_certificates == "optional"
                              ? GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY
                              : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY;
@@ -146,8 +147,8 @@ Result<std::shared_ptr<TlsIdentity>> TlsIdentity::Load(TlsFiles files) {
 }
 
 std::string TlsIdentity::Stamp() const {
-  return FileStamp(files_.certificate) + " " + FileStamp(files_.key) + " " +
-         (files_.client_ca.empty() ? "" : FileStamp(files_.client_ca));
+  return FileStamp(files_.certificate_file) + " " + FileStamp(files_.key_file) + " " +
+         (files_.client_ca_file.empty() ? "" : FileStamp(files_.client_ca_file));
 }
 
 Result<bool> TlsIdentity::Reload() {
@@ -161,20 +162,20 @@ Result<bool> TlsIdentity::Reload() {
 
 Status TlsIdentity::Read() {
   auto fresh = std::make_shared<Material>();
-  Result<std::string> certificate = ReadFile(files_.certificate);
+  Result<std::string> certificate = ReadFile(files_.certificate_file);
   if (!certificate.ok()) return certificate.error();
   fresh->certificate = *std::move(certificate);
-  Result<std::string> key = ReadFile(files_.key);
+  Result<std::string> key = ReadFile(files_.key_file);
   if (!key.ok()) return key.error();
   fresh->key = *std::move(key);
   const auto chain = CertificatesOf(fresh->certificate);
   if (auto problem = CheckPair(files_, *fresh, chain)) return *std::move(problem);
-  if (!files_.client_ca.empty()) {
-    Result<std::string> client_ca = ReadFile(files_.client_ca);
+  if (!files_.client_ca_file.empty()) {
+    Result<std::string> client_ca = ReadFile(files_.client_ca_file);
     if (!client_ca.ok()) return client_ca.error();
     fresh->client_ca = *std::move(client_ca);
     if (CertificatesOf(fresh->client_ca).empty()) {
-      return Unusable(files_.client_ca, "holds no certificate in PEM");
+      return Unusable(files_.client_ca_file, "holds no certificate in PEM");
     }
   }
   fresh->summary = Summary(chain.front().get());

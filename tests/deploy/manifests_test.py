@@ -25,6 +25,8 @@ MANIFESTS = ROOT / "deploy" / "kubernetes"
 OVERLAYS = ("base", "overlays/example", "overlays/sidecar")
 # From the first whose sidecars start before the application.
 KUBERNETES = ("1.29", "1.31", "1.33", "1.35", "1.37")
+# By whoever applies an overlay, as its kustomization.yaml says.
+SECRETS_MADE_ELSEWHERE = ("lockstep-secrets",)
 KUSTOMIZE = LOCKSTEPD = ""
 Manifest = dict[str, Any]
 
@@ -99,6 +101,14 @@ def problem(manifest: Manifest, version: str) -> str | None:
     return None
 
 
+def make_certificates(folder: Path) -> None:
+    """What the example's Secret has."""
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+                    "-nodes", "-subj", "/CN=lockstep", "-keyout", folder / "tls.key",
+                    "-out", folder / "tls.crt"], check=True, capture_output=True)
+    (folder / "clients-ca.crt").write_bytes((folder / "tls.crt").read_bytes())
+
+
 class Schemas(unittest.TestCase):
     def test_every_manifest_in_every_version(self) -> None:
         for overlay in OVERLAYS:
@@ -163,7 +173,7 @@ class References(unittest.TestCase):
             for volume in pod_of(overlay)["volumes"]:
                 if "configMap" in volume:
                     self.assertIn(("ConfigMap", volume["configMap"]["name"]), names)
-                if "secret" in volume:
+                if "secret" in volume and volume["secret"]["secretName"] not in SECRETS_MADE_ELSEWHERE:
                     self.assertIn(("Secret", volume["secret"]["secretName"]), names)
             self.assertIn(("Service", of_kind(overlay, "StatefulSet")[0]["spec"]["serviceName"]), names)
         for overlay in ("base", "overlays/example"):
@@ -216,14 +226,27 @@ class TheLog(unittest.TestCase):
     def test_lockstepd_takes_the_configuration(self) -> None:
         for overlay in OVERLAYS:
             (config,) = of_kind(overlay, "ConfigMap")
-            text = config["data"]["lockstepd.yaml"]
-            with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
-                file.write(text)
-                file.flush()
-                done = subprocess.run([LOCKSTEPD, "--config", file.name, "--check-config"],
+            with tempfile.TemporaryDirectory() as folder:
+                make_certificates(Path(folder))
+                for name, text in config["data"].items():
+                    text = re.sub("/etc/lockstep(-secrets)?/", folder + "/", text)
+                    (Path(folder) / name).write_text(text, encoding="utf-8")
+                done = subprocess.run([LOCKSTEPD, "--config", f"{folder}/lockstepd.yaml",
+                                       "--check-config"],
                                       capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertTrue(yaml.safe_load(text)["data_dir"].startswith("/var/lib/lockstep/"))
+            settings = yaml.safe_load(config["data"]["lockstepd.yaml"])
+            self.assertTrue(settings["data_dir"].startswith("/var/lib/lockstep/"))
+
+    def test_with_a_policy_prestop_comes_in(self) -> None:
+        overlay = "overlays/example"
+        (config,) = of_kind(overlay, "ConfigMap")
+        settings = yaml.safe_load(config["data"]["lockstepd.yaml"])
+        env = {one["name"]: one["value"] for one in lockstepd_of(overlay)["env"]}
+        self.assertEqual(env["LOCKSTEP_SERVER"], settings["admin_listen"])
+        token = Path(env["LOCKSTEP_TOKEN_FILE"])
+        self.assertEqual(token.parent, Path(settings["tls"]["key_file"]).parent)
+        self.assertIn(token.name, (MANIFESTS / overlay / "kustomization.yaml").read_text(encoding="utf-8"))
 
     def test_there_is_time_to_end(self) -> None:
         defaults = subprocess.run([LOCKSTEPD, "--print-defaults"], check=True, text=True,

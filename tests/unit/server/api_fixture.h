@@ -22,7 +22,7 @@ namespace lockstep::server {
 
 /// The real server in this process, on a free port, with a coordinator over fakes and gRPC stubs to
 /// talk to it.
-class ApiFixture : public testing::Test {
+class ApiFixture : public ::testing::Test {
  protected:
   ApiFixture() {
     config_ =

@@ -4,6 +4,7 @@
 
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "ctl.h"
 #include "lockstep/client.h"
@@ -145,8 +146,8 @@ TEST_F(SecureClientsTest, NoSecretIsInAnyLog) {
   spdlog::set_level(spdlog::level::trace);
   Serve();
   const auto nobody = ConnectAs("");
-  for (const std::string& sent : {"Bearer " + kToken, "Bearer CANARY-wrong",
-                                  std::string("CANARY-odd"), "Basic CANARY-basic"}) {
+  for (const std::string& sent : std::vector<std::string>{"Bearer " + kToken, "Bearer CANARY-wrong",
+                                                          "CANARY-odd", "Basic CANARY-basic"}) {
     const auto status = CallAny(nobody, "/lockstep.v1.Coordinator/ListTxns", "", sent);
     EXPECT_THAT(status.error_message(), Not(HasSubstr("CANARY")));
   }

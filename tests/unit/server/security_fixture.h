@@ -28,9 +28,9 @@ class SecurityFixture : public ApiFixture {
     WriteFile("server.crt", server_.certificate);
     WriteFile("server.key", server_.key);
     WriteFile("ca.crt", ca_.certificate());
-    config_.tls = {.certificate = folder_ / "server.crt",
-                   .key = folder_ / "server.key",
-                   .client_ca = folder_ / "ca.crt",
+    config_.tls = {.certificate_file = folder_ / "server.crt",
+                   .key_file = folder_ / "server.key",
+                   .client_ca_file = folder_ / "ca.crt",
                    .client_certificates = "optional"};
     config_.policy_file = folder_ / "policy.yaml";
     config_.audit_log = folder_ / "audit.log";

@@ -16,6 +16,7 @@ using std::chrono::hours;
 using testing::HasSubstr;
 
 const char* const kInfo = "/lockstep.v1.Coordinator/GetServerInfo";
+const char* const kStatus = "/lockstep.v1.Admin/GetStatus";
 
 class TlsListenerTest : public SecurityFixture {
  protected:
@@ -168,6 +169,21 @@ TEST_F(TlsListenerTest, ServesAUnixSocket) {
   const auto channel =
       grpc::CreateChannel("unix:" + config_.listen.unix_path, grpc::InsecureChannelCredentials());
   EXPECT_TRUE(CallAny(channel, kInfo, "").ok());
+}
+
+/// How a pod's preStop and a person at the machine come in: no certificate of their own, but a
+/// token.
+TEST_F(TlsListenerTest, AUnixSocketBesideIsPlainTextAndAsksForATokenAllTheSame) {
+  config_.tls.client_certificates = "required";
+  config_.admin_listen = ListenAddress{.unix_path = folder_ / "admin"};
+  WritePolicy(std::string(kPolicy) + "  - {name: robot, role: operator, tokens: ['sha256:" +
+              HashToken("secret") + "']}\n");
+  Serve();
+  const auto channel = grpc::CreateChannel("unix:" + config_.admin_listen->unix_path,
+                                           grpc::InsecureChannelCredentials());
+  EXPECT_TRUE(CallAny(channel, kStatus, "", "Bearer secret").ok());
+  EXPECT_EQ(CallAny(channel, kStatus, "").error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_FALSE(Connects(ConnectAs("")));
 }
 
 }  // namespace

@@ -21,11 +21,11 @@ class TlsIdentityTest : public testing::Test {
   TlsIdentityTest() {
     std::string name = testing::TempDir() + "/tls-XXXXXX";
     folder_ = mkdtemp(name.data());
-    files_ = {.certificate = folder_ / "tls.crt",
-              .key = folder_ / "tls.key",
-              .client_ca = folder_ / "ca.crt",
+    files_ = {.certificate_file = folder_ / "tls.crt",
+              .key_file = folder_ / "tls.key",
+              .client_ca_file = folder_ / "ca.crt",
               .client_certificates = "required"};
-    Write(files_.client_ca, ca_.certificate());
+    Write(files_.client_ca_file, ca_.certificate());
   }
   ~TlsIdentityTest() override { std::filesystem::remove_all(folder_); }
 
@@ -34,8 +34,8 @@ class TlsIdentityTest : public testing::Test {
     std::filesystem::rename(path + ".new", path);
   }
   void Write(const KeyPair& pair) const {
-    Write(files_.certificate, pair.certificate);
-    Write(files_.key, pair.key);
+    Write(files_.certificate_file, pair.certificate);
+    Write(files_.key_file, pair.key);
   }
   std::string Refused() const {
     const auto loaded = TlsIdentity::Load(files_);
@@ -52,15 +52,15 @@ TEST_F(TlsIdentityTest, NamesTheFileThatCannotBeUsed) {
   EXPECT_THAT(Refused(), HasSubstr("tls.crt: cannot be read: No such file"));
   Write(pair);
   EXPECT_EQ(Refused(), "not refused");
-  Write(files_.certificate, pair.key);
+  Write(files_.certificate_file, pair.key);
   EXPECT_THAT(Refused(), HasSubstr("tls.crt: holds no certificate"));
-  Write(files_.certificate, pair.certificate);
-  Write(files_.key, "nonsense");
+  Write(files_.certificate_file, pair.certificate);
+  Write(files_.key_file, "nonsense");
   EXPECT_THAT(Refused(), HasSubstr("tls.key: holds no private key"));
-  Write(files_.key, ca_.IssueForServer().key);
+  Write(files_.key_file, ca_.IssueForServer().key);
   EXPECT_THAT(Refused(), HasSubstr("tls.key: is not the key of the certificate in "));
-  Write(files_.key, pair.key);
-  Write(files_.client_ca, "");
+  Write(files_.key_file, pair.key);
+  Write(files_.client_ca_file, "");
   EXPECT_THAT(Refused(), HasSubstr("ca.crt: holds no certificate"));
 }
 
@@ -80,7 +80,7 @@ TEST_F(TlsIdentityTest, TakesUpWholePairsOnly) {
   const auto identity = *TlsIdentity::Load(files_);
   EXPECT_FALSE(*identity->Reload()) << "nothing has changed";
 
-  Write(files_.certificate, after.certificate);
+  Write(files_.certificate_file, after.certificate);
   const auto half = identity->Reload();
   ASSERT_FALSE(half.ok());
   EXPECT_THAT(half.error().message, HasSubstr("is not the key of"));
@@ -88,7 +88,7 @@ TEST_F(TlsIdentityTest, TakesUpWholePairsOnly) {
   EXPECT_EQ(identity->material()->key, before.key);
   EXPECT_FALSE(*identity->Reload()) << "said once";
 
-  Write(files_.key, after.key);
+  Write(files_.key_file, after.key);
   EXPECT_TRUE(*identity->Reload());
   EXPECT_EQ(identity->material()->certificate, after.certificate);
   EXPECT_EQ(identity->material()->key, after.key);
