@@ -236,6 +236,7 @@ TEST_P(EnlistCrashTest, BothAgreeAndTheProducersGoOnOnceRegisteredAnew) {
   OwnProducer& b = Started("b");
   const std::string txn = Begin();
   EnlistAndWrite({&a, &b}, txn, "crash");
+  AwaitStored(txn, 2);
   v1::CommitResponse response;
   EXPECT_FALSE(TryCommit(txn, {&a, &b}, &response).ok());
   ASSERT_TRUE(daemon_.AwaitEnd(20s).has_value()) << in_commit << " was not reached";

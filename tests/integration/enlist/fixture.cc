@@ -3,11 +3,16 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <future>
+#include <iterator>
 #include <memory>
 #include <stdexcept>
+#include <thread>
 
 #include "call_context.h"
 #include "clusters.h"
@@ -123,6 +128,23 @@ void EnlistTest::EnlistAndWrite(OwnProducer& producer, const std::string& txn,
 void EnlistTest::EnlistAndWrite(const std::vector<OwnProducer*>& producers, const std::string& txn,
                                 const std::string& text) {
   for (OwnProducer* producer : producers) EnlistAndWrite(*producer, txn, text);
+}
+
+void EnlistTest::AwaitStored(const std::string& txn, int producers) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  for (int stored = 0; stored < producers;) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline) << stored << " of them are in the log";
+    stored = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(daemon_.data_dir())) {
+      if (entry.path().extension() != ".log") continue;
+      std::ifstream file(entry.path(), std::ios::binary);
+      const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+      for (auto at = bytes.find(txn); at != std::string::npos; at = bytes.find(txn, at + 1)) {
+        ++stored;
+      }
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
 }
 
 v1::CommitRequest EnlistTest::CommitOf(const std::string& txn,

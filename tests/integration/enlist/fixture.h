@@ -54,6 +54,10 @@ class EnlistTest : public ::testing::Test {
   void EnlistAndWrite(const std::vector<OwnProducer*>& producers, const std::string& txn,
                       const std::string& text);
 
+  /// Until the log's files show that so many producers are enlisted in it: a crash within the 50 ms
+  /// before may forget that, and leaves the branch to Kafka's time-out.
+  void AwaitStored(const std::string& txn, int producers);
+
   static v1::CommitRequest CommitOf(const std::string& txn,
                                     const std::vector<OwnProducer*>& producers);
   grpc::Status TryCommit(const v1::CommitRequest& request, v1::CommitResponse* response);

@@ -266,12 +266,12 @@ TEST_F(AccessTest, OperatorsMayHaveAListenerOfTheirOwn) {
   EXPECT_EQ(CallAny(ConnectAs("ops"), status, "").error_code(), grpc::StatusCode::UNIMPLEMENTED);
   EXPECT_TRUE(CallAny(ConnectAs("ops"), "/lockstep.v1.Coordinator/GetServerInfo", "").ok());
   const auto admin =
-      grpc::CreateChannel("localhost:" + std::to_string(daemon_->admin_port()),
+      grpc::CreateChannel("127.0.0.1:" + std::to_string(daemon_->admin_port()),
                           grpc::SslCredentials({ca_.certificate(), CertificateOf("ops").key,
                                                 CertificateOf("ops").certificate}));
   const KeyPair ops = CertificateOf("ops");
   const auto fresh =
-      grpc::CreateChannel("localhost:" + std::to_string(daemon_->admin_port()),
+      grpc::CreateChannel("127.0.0.1:" + std::to_string(daemon_->admin_port()),
                           grpc::SslCredentials({ca_.certificate(), ops.key, ops.certificate}));
   EXPECT_TRUE(CallAny(fresh, status, "").ok());
   EXPECT_TRUE(CallAny(fresh, "/lockstep.v1.Coordinator/GetServerInfo", "").ok());

@@ -30,7 +30,7 @@ class SecureClientsTest : public SecurityFixture {
   }
 
   client::ClientOptions OptionsOf(client::Security security) const {
-    return {.server = "localhost:" + std::to_string(daemon_->port()),
+    return {.server = "127.0.0.1:" + std::to_string(daemon_->port()),
             .security = std::move(security),
             .call_timeout = std::chrono::seconds(10)};
   }
@@ -121,7 +121,7 @@ TEST_F(SecureClientsTest, SendATokenInPlainTextOnThisMachineOnly) {
 
 TEST_F(SecureClientsTest, LockstepctlToo) {
   Serve();
-  const std::string server = "localhost:" + std::to_string(daemon_->port());
+  const std::string server = "127.0.0.1:" + std::to_string(daemon_->port());
   const std::string ca = folder_ / "ca.crt";
   const auto robot = lockstep::testing::RunCtl(
       {"--server", server, "--ca", ca, "--token-file", folder_ / "token", "status"});

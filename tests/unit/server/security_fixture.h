@@ -76,11 +76,12 @@ class SecurityFixture : public ApiFixture {
     return ca_.Issue({.common_name = name, .alternative_names = {"URI:spiffe://test/" + name}});
   }
 
-  std::shared_ptr<grpc::Channel> ConnectWith(const std::string& ca, const KeyPair& client,
-                                             const std::string& host = "localhost") const {
+  /// By address: what looks up a name for gRPC (c-ares 1.18) leaks a little each time, and the
+  /// sanitizer would tell of nothing else.
+  std::shared_ptr<grpc::Channel> ConnectWith(const std::string& ca, const KeyPair& client) const {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // A connection of its own.
-    return grpc::CreateCustomChannel(host + ":" + std::to_string(daemon_->port()),
+    return grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(daemon_->port()),
                                      grpc::SslCredentials({ca, client.key, client.certificate}),
                                      arguments);
   }
