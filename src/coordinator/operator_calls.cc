@@ -9,6 +9,15 @@ namespace lockstep::coordinator {
 
 using txn::GlobalTxnState;
 
+namespace {
+
+Error NothingMissing(GlobalTxnState state) {
+  return MakeError(Code::kFailedPrecondition, "the transaction is " + std::string(Name(state)) +
+                                                  ": no marker of it is known to be missing");
+}
+
+}  // namespace
+
 void Coordinator::ListInDoubt(Callback<std::vector<InDoubtView>> done) {
   executor_.Post([this, done = std::move(done)] {
     std::vector<InDoubtView> views;
@@ -29,12 +38,10 @@ void Coordinator::RepairMarkers(GlobalTxnId id, ClusterName cluster, Callback<St
         if (found == open_.end()) {
           const Result<TxnView> closed = ClosedView(id);
           if (!closed.ok()) return done(closed.error());
-          return done(MakeError(Code::kFailedPrecondition,
-                                "the transaction is " + std::string(Name(closed->state)) +
-                                    ": no marker of it is known to be missing"));
+          return done(NothingMissing(closed->state));
         }
         const std::shared_ptr<BatchRunner> runner = found->second.runner;
-        if (runner == nullptr) return done(NotActive(found->second.view.state));
+        if (runner == nullptr) return done(NothingMissing(found->second.view.state));
         const auto& participants = runner->batch().participants;
         for (std::size_t i = 0; i < participants.size(); ++i) {
           if (participants[i].cluster == cluster) return runner->RepairMarkers(i, done);

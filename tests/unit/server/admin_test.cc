@@ -157,6 +157,16 @@ TEST_F(AdminTest, MissingMarkersAreShownAndRepairedOnAnOperatorsWord) {
   EXPECT_EQ(response.outcome(), v1::OUTCOME_COMMITTED);
 }
 
+TEST_F(AdminTest, RepairOfWhatIsOpenSaysThatNothingIsMissing) {
+  Serve();
+  v1::RepairMarkersRequest request;
+  request.set_txn_id(BeginWithWork());
+  request.set_cluster("east");
+  v1::RepairMarkersResponse repaired;
+  ExpectError(Call(*admin_, &AdminStub::RepairMarkers, request, &repaired),
+              grpc::FAILED_PRECONDITION, "WRONG_STATE", "is ACTIVE: no marker of it is known");
+}
+
 TEST_F(AdminTest, RepairOnAClusterWithoutABranchSaysSo) {
   east_.Set({.commits = false});
   Serve();
