@@ -56,8 +56,13 @@ void Coordinator::AcknowledgeHeuristic(GlobalTxnId id, Callback<Status> done) {
       [this, id = std::move(id), done] {
         for (const auto& [batch, view] : heuristic_) {
           if (std::count(view.members.begin(), view.members.end(), id) == 0) continue;
-          return log_.StoreAcknowledgement(batch, [this, batch = batch, done](Status status) {
-            executor_.Post([this, batch, done, status = std::move(status)] {
+          return log_.StoreAcknowledgement(batch, [this, id, batch = batch, done](Status status) {
+            executor_.Post([this, id, batch, done, status = std::move(status)] {
+              if (!status.ok() && status.error().effect == Effect::kNone) {
+                // The log is unharmed; it hears nothing twice. Another call was first, if it has
+                // it.
+                return heuristic_.contains(batch) ? done(status) : AcknowledgeHeuristic(id, done);
+              }
               if (!status.ok()) return OnLogFailed(status.error()), done(*failed_);
               heuristic_.erase(batch);
               done({});

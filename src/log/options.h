@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "base/ids.h"
 #include "coordinator/ports.h"
 
 namespace rocksdb {
@@ -36,6 +37,7 @@ struct OpenOptions {
   std::size_t max_queued = 65536;
 
   std::shared_ptr<rocksdb::FileSystem> file_system;  ///< For tests. Null: the machine's.
+  LogId new_log_id;  ///< For tests, of a log that is made. Empty: a random one, as it must be.
 };
 
 }  // namespace lockstep::log

@@ -85,7 +85,7 @@ class Store {
   Store(const OpenOptions& options, FolderLock lock);
 
   Status OpenDatabase(bool create);
-  Status MakeLog();
+  Status MakeLog(LogId id);
   Status Recover();
   Status RecoverMeta();
   Status RecoverBindings();

@@ -91,7 +91,7 @@ Result<std::unique_ptr<Store>> Store::Open(const OpenOptions& given) {
     }
     if (status.ok()) status = store->OpenDatabase(false);
   } else {
-    status = store->MakeLog();
+    status = store->MakeLog(options.new_log_id.get().empty() ? NewLogId() : options.new_log_id);
   }
   if (status.ok()) status = store->Recover();
   if (status.ok()) status = store->StartIncarnation();
@@ -113,13 +113,13 @@ Status Store::OpenDatabase(bool create) {
 
 /// Nobody is served before the folder is marked as complete, so that a crash on the way leaves
 /// nothing but an unfinished log, to be made anew.
-Status Store::MakeLog() {
+Status Store::MakeLog(LogId id) {
   if (Status status = BeginCreation(*fs_, path_, Creation::kNew); !status.ok()) return status;
   if (Status status = OpenDatabase(true); !status.ok()) return status;
   rocksdb::WriteOptions synced;
   synced.sync = true;
   const rocksdb::Status status =
-      db_->Put(synced, keys::kIdentity, Encode(Identity{NewLogId(), clock_.WallNow(), {}}));
+      db_->Put(synced, keys::kIdentity, Encode(Identity{std::move(id), clock_.WallNow(), {}}));
   if (!status.ok()) return FromRocks(path_, "writing the log's identity", status);
   return FinishCreation(*fs_, path_);
 }

@@ -27,6 +27,9 @@ void Apply(Profile profile, Random& random, SimOptions& o) {
   switch (profile) {
     case Profile::kLong:
       return;
+    case Profile::kDisk:
+      o.rocksdb = true;
+      return Apply(Profile::kShort, random, o);
     case Profile::kShort:
       o.crowd = false;
       o.clients = random.Between(1, 4);

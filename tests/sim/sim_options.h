@@ -9,10 +9,11 @@
 namespace lockstep::sim {
 
 /// How much happens in one run. X(constant, "name", what)
-#define LOCKSTEP_SIM_PROFILES(X)                                                   \
-  X(kLong, "long", "several clients, several transactions each")                   \
-  X(kShort, "short", "one or two transactions each, and trouble all the likelier") \
-  X(kCrowd, "crowd", "many clients at once, so that their transactions share batches")
+#define LOCKSTEP_SIM_PROFILES(X)                                                       \
+  X(kLong, "long", "several clients, several transactions each")                       \
+  X(kShort, "short", "one or two transactions each, and trouble all the likelier")     \
+  X(kCrowd, "crowd", "many clients at once, so that their transactions share batches") \
+  X(kDisk, "disk", "the short runs, on RocksDB and a disk that loses power")
 
 enum class Profile : std::uint8_t {
 #define LOCKSTEP_X(constant, name, what) constant,
@@ -57,6 +58,7 @@ struct SimOptions {
   bool loses_markers = false;  ///< KAFKA-20734.
   bool kafka_3 = false;        ///< As brokers before 4.0 have it.
   bool wall_clock_steps = false;
+  bool rocksdb = false;      ///< The log is src/log's, on a faulty file system.
   bool forgets = false;      ///< The log forgets what is complete when it is opened.
   Duration longest_pause{};  ///< Of a client between two transactions.
   Duration txn_timeout{};    ///< Kafka's transaction.timeout.ms for the lanes.

@@ -41,7 +41,7 @@ Process::Process(SimDisk& disk, const SimOptions& options, Scheduler& scheduler,
                  const std::map<ClusterName, std::unique_ptr<SimBroker>>& brokers,
                  std::function<void()> on_fatal)
     : executor(scheduler),
-      log(disk, options, scheduler, random, clock, trace, oracle),
+      log(disk, options, scheduler, random, trace, oracle),
       clusters([&] {
         std::vector<std::unique_ptr<SimCluster>> all;
         for (const auto& [name, broker] : brokers) {
@@ -56,6 +56,7 @@ Process::Process(SimDisk& disk, const SimOptions& options, Scheduler& scheduler,
 
 World::World(const SimOptions& options, Trace::Mode trace)
     : options_(options), random_(options.seed), trace_(scheduler_, trace) {
+  disk_ = (options_.rocksdb ? MakeRocksDisk : MakeMemoryDisk)(options_, clock_, random_);
   for (int i = 0; i < options_.clusters; ++i) {
     const ClusterName name(std::string(1, static_cast<char>('a' + i)));
     brokers_[name] =
@@ -80,7 +81,7 @@ void World::StepWallClock() { clock_.StepWall(random_.Between(-7'200'000, 7'200'
 void World::StartProcess() {
   if (process_ != nullptr) return;
   if (options_.wall_clock_steps) StepWallClock();
-  process_ = std::make_unique<Process>(disk_, options_, scheduler_, random_, clock_, trace_,
+  process_ = std::make_unique<Process>(*disk_, options_, scheduler_, random_, clock_, trace_,
                                        oracle_, brokers_, [this] { must_exit_ = true; });
   trace_([&] {
     return "lockstepd: start " + std::to_string(process_->log.recovered().incarnation.get()) +
@@ -102,7 +103,7 @@ void World::Crash() {
     ++crashes_in_recovery_;
   }
   EndProcess();
-  disk_.Crash(random_);
+  disk_->Crash();
 }
 
 /// SIGTERM: drains for a while, then ends; nothing that was written is lost.
@@ -114,6 +115,7 @@ void World::Stop() {
   scheduler_.After(random_.Between(milliseconds(10), seconds(10)), life, [this, drained] {
     trace_([&] { return std::string(*drained ? "lockstepd: ends, drained" : "lockstepd: ends"); });
     EndProcess();
+    disk_->Close();
   });
 }
 
@@ -128,7 +130,10 @@ void World::Step() {
   ++steps_;
   if (!scheduler_.Step()) throw Violation("nothing is left to happen");
   oracle_.Check();
-  if (process_ != nullptr && must_exit_) return Crash();
+  if (process_ != nullptr && must_exit_) {
+    if (!process_->log.failed()) throw Violation("lockstepd gives up, and its disk is well");
+    return Crash();
+  }
   if (calm_) return;
   for (const auto& [name, broker] : brokers_) broker->MaybeTrouble();
   if (options_.wall_clock_steps && random_.Chance(0.0005)) StepWallClock();
@@ -179,6 +184,7 @@ void World::Quiesce() {
   trace_([] { return std::string("---- all is quiet ----"); });
   calm_ = true;
   for (const auto& [name, broker] : brokers_) broker->CalmDown();
+  disk_->CalmDown();
   if (process_ != nullptr) process_->log.CalmDown();
   for (const auto& client : clients_) client->Stop();
   for (const auto& app : apps_) app->Stop();

@@ -96,7 +96,7 @@ class World {
   SimClock clock_{scheduler_};
   Trace trace_;
   Oracle oracle_{options_};
-  SimDisk disk_;
+  std::unique_ptr<SimDisk> disk_;
   std::map<ClusterName, std::unique_ptr<SimBroker>> brokers_;
   std::unique_ptr<Process> process_;
   std::uint64_t incarnation_ = 0;
