@@ -19,8 +19,7 @@ namespace lockstep::bench {
 namespace {
 
 std::unique_ptr<v1::Coordinator::Stub> StubOf(const Options& options) {
-  return v1::Coordinator::NewStub(grpc::CreateChannel(
-      options.server, client::CredentialsFor(options.server, options.security)));
+  return v1::Coordinator::NewStub(client::ChannelTo(options.server, options.security));
 }
 
 /// How many transactions are under way, up to a bound.

@@ -94,8 +94,7 @@ class Large final : public ClientMode {
  public:
   explicit Large(const Options& options)
       : ClientMode(options),
-        stub_(v1::Coordinator::NewStub(grpc::CreateChannel(
-            options.server, client::CredentialsFor(options.server, options.security)))) {}
+        stub_(v1::Coordinator::NewStub(client::ChannelTo(options.server, options.security))) {}
 
  private:
   static constexpr std::size_t kMessageBytes = 256 * 1024;

@@ -21,9 +21,7 @@ constexpr std::chrono::milliseconds kPoll(50);
 class ServerCounters::Impl {
  public:
   Impl(const std::string& server, const client::Security& security)
-      : server_(server),
-        stub_(v1::Admin::NewStub(
-            grpc::CreateChannel(server, client::CredentialsFor(server, security)))) {}
+      : server_(server), stub_(v1::Admin::NewStub(client::ChannelTo(server, security))) {}
 
   v1::GetStatusResponse Status() {
     grpc::ClientContext context;

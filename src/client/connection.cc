@@ -14,7 +14,6 @@ namespace {
 
 std::shared_ptr<grpc::Channel> Connect(const ClientOptions& options) {
   grpc::ChannelArguments arguments;
-  SetSecurity(options.security, arguments);
   arguments.SetMaxReceiveMessageSize(-1);
   // How soon a server that comes back is found; gRPC's own default goes up to two minutes.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
@@ -25,8 +24,7 @@ std::shared_ptr<grpc::Channel> Connect(const ClientOptions& options) {
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
   // The calls' own retries know which call may be repeated.
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  return grpc::CreateCustomChannel(options.server, CredentialsFor(options.server, options.security),
-                                   arguments);
+  return ChannelTo(options.server, options.security, arguments);
 }
 
 }  // namespace

@@ -64,6 +64,20 @@ std::shared_ptr<grpc::ChannelCredentials> Tls(const Security& security) {
   return grpc::experimental::TlsCredentials(options);
 }
 
+std::shared_ptr<grpc::ChannelCredentials> CredentialsFor(const std::string& server,
+                                                         const Security& security) {
+  const bool tls = WantsTls(security);
+  if (!tls && security.token_file.empty()) return grpc::InsecureChannelCredentials();
+  // "Local" is plain text that gRPC refuses to send to another machine.
+  const auto kind = server.starts_with("unix:") ? UDS : LOCAL_TCP;
+  const auto channel = tls ? Tls(security) : grpc::experimental::LocalCredentials(kind);
+  if (security.token_file.empty()) return channel;
+  return grpc::CompositeChannelCredentials(
+      channel, grpc::experimental::MetadataCredentialsFromPlugin(
+                   std::make_unique<BearerToken>(security.token_file),
+                   tls ? GRPC_PRIVACY_AND_INTEGRITY : GRPC_SECURITY_NONE));
+}
+
 }  // namespace
 
 std::optional<Error> CheckSecurity(const Security& security) {
@@ -83,22 +97,10 @@ std::optional<Error> CheckSecurity(const Security& security) {
   return std::nullopt;
 }
 
-std::shared_ptr<grpc::ChannelCredentials> CredentialsFor(const std::string& server,
-                                                         const Security& security) {
-  const bool tls = WantsTls(security);
-  if (!tls && security.token_file.empty()) return grpc::InsecureChannelCredentials();
-  // "Local" is plain text that gRPC refuses to send to another machine.
-  const auto kind = server.starts_with("unix:") ? UDS : LOCAL_TCP;
-  const auto channel = tls ? Tls(security) : grpc::experimental::LocalCredentials(kind);
-  if (security.token_file.empty()) return channel;
-  return grpc::CompositeChannelCredentials(
-      channel, grpc::experimental::MetadataCredentialsFromPlugin(
-                   std::make_unique<BearerToken>(security.token_file),
-                   tls ? GRPC_PRIVACY_AND_INTEGRITY : GRPC_SECURITY_NONE));
-}
-
-void SetSecurity(const Security& security, grpc::ChannelArguments& arguments) {
+std::shared_ptr<grpc::Channel> ChannelTo(const std::string& server, const Security& security,
+                                         grpc::ChannelArguments arguments) {
   if (!security.server_name.empty()) arguments.SetSslTargetNameOverride(security.server_name);
+  return grpc::CreateCustomChannel(server, CredentialsFor(server, security), arguments);
 }
 
 }  // namespace lockstep::client

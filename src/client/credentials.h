@@ -15,11 +15,9 @@ namespace lockstep::client {
 /// is asked. Blocking.
 std::optional<Error> CheckSecurity(const Security& security);
 
-/// What a channel to `server` is made with: TLS, or plain text. Certificates and token are read
-/// again when their files change. A token is sent in plain text only to a server on this machine.
-std::shared_ptr<grpc::ChannelCredentials> CredentialsFor(const std::string& server,
-                                                         const Security& security);
-/// The same for its arguments.
-void SetSecurity(const Security& security, grpc::ChannelArguments& arguments);
+/// A channel to `server`: TLS, or plain text. Certificates and token are read again when their
+/// files change. A token is sent in plain text only to a server on this machine.
+std::shared_ptr<grpc::Channel> ChannelTo(const std::string& server, const Security& security,
+                                         grpc::ChannelArguments arguments = {});
 
 }  // namespace lockstep::client

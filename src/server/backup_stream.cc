@@ -16,7 +16,7 @@ BackupStream::BackupStream(Api& api, grpc::CallbackServerContext* context)
 void BackupStream::Start() {
   std::optional<Refused> refused = CheckServing(api_);
   Caller caller;
-  if (!refused) refused = AdmitStream(api_, "Backup", *context_, caller);
+  if (!refused) refused = AdmitInto(api_, "Backup", *context_, caller);
   if (refused) {
     return Finish(Note(api_, "Backup", refused->error, refused->reason));
   }

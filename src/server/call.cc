@@ -16,9 +16,9 @@ Call::~Call() {
 }
 
 std::optional<Refused> Call::Admit(const grpc::CallbackServerContext& context) {
-  auto admitted = api_.gate.Admit(method_, context);
-  if (auto* refused = std::get_if<Refused>(&admitted)) return std::move(*refused);
-  caller_ = std::get<Caller>(std::move(admitted));
+  Caller caller;
+  if (auto refused = AdmitInto(api_, method_, context, caller)) return refused;
+  caller_ = std::move(caller);
   return std::nullopt;
 }
 
@@ -70,8 +70,8 @@ std::optional<Refused> CheckServing(const Api& api) {
       {}};
 }
 
-std::optional<Refused> AdmitStream(Api& api, const char* method,
-                                   const grpc::CallbackServerContext& context, Caller& caller) {
+std::optional<Refused> AdmitInto(Api& api, const char* method,
+                                 const grpc::CallbackServerContext& context, Caller& caller) {
   auto admitted = api.gate.Admit(method, context);
   if (auto* refused = std::get_if<Refused>(&admitted)) {
     return std::move(*refused);

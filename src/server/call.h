@@ -70,9 +70,9 @@ using CallPtr = std::shared_ptr<Call>;
 /// None: a call whose slot is taken may be served now.
 std::optional<Refused> CheckServing(const Api& api);
 
-/// For a stream: as Call::Admit, into `caller`.
-std::optional<Refused> AdmitStream(Api& api, const char* method,
-                                   const grpc::CallbackServerContext& context, Caller& caller);
+/// None: the gate lets it in, as `caller`.
+std::optional<Refused> AdmitInto(Api& api, const char* method,
+                                 const grpc::CallbackServerContext& context, Caller& caller);
 
 /// How long the client will wait from now; none: for ever.
 std::optional<Duration> TimeLeft(const grpc::CallbackServerContext& context);

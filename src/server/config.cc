@@ -382,19 +382,10 @@ Config TakeUp(const Config& running, const Config& fresh) {
 }
 
 ConfigResult ParseConfig(const std::string& yaml) {
-  const auto document = LoadDocument(yaml);
-  if (const auto* mistake = std::get_if<ConfigMistake>(&document)) return std::vector{*mistake};
-  try {
-    return Reader().Read(std::get<YAML::Node>(document));
-  } catch (const YAML::Exception& problem) {
-    return std::vector<ConfigMistake>{{problem.mark.line + 1, "", "not YAML: " + problem.msg}};
-  }
+  return ParseDocument<ConfigResult>(yaml,
+                                     [](const YAML::Node& root) { return Reader().Read(root); });
 }
 
-ConfigResult LoadConfig(const std::string& path) {
-  const auto text = ReadSmallFile(path);
-  if (const auto* mistake = std::get_if<ConfigMistake>(&text)) return std::vector{*mistake};
-  return ParseConfig(std::get<std::string>(text));
-}
+ConfigResult LoadConfig(const std::string& path) { return LoadFile(path, &ParseConfig); }
 
 }  // namespace lockstep::server

@@ -42,7 +42,7 @@ v1::ExecuteAnswer AnswerOf(const std::string& key, bool positions,
 ExecuteStream::ExecuteStream(Api& api, CommitWaits& waits, grpc::CallbackServerContext* context)
     : api_(api), waits_(waits), context_(context), slot_(api) {
   std::optional<Refused> refused = CheckServing(api);
-  if (!refused) refused = AdmitStream(api, kMethod, *context, caller_);
+  if (!refused) refused = AdmitInto(api, kMethod, *context, caller_);
   if (refused) {
     status_ = Note(api_, kMethod, refused->error, refused->reason);
     input_done_ = true;

@@ -204,19 +204,10 @@ class PolicyReader {
 }  // namespace
 
 PolicyResult ParsePolicy(const std::string& yaml) {
-  const auto document = LoadDocument(yaml);
-  if (const auto* mistake = std::get_if<ConfigMistake>(&document)) return std::vector{*mistake};
-  try {
-    return PolicyReader().Read(std::get<YAML::Node>(document));
-  } catch (const YAML::Exception& problem) {
-    return std::vector<ConfigMistake>{{problem.mark.line + 1, "", "not YAML: " + problem.msg}};
-  }
+  return ParseDocument<PolicyResult>(
+      yaml, [](const YAML::Node& root) { return PolicyReader().Read(root); });
 }
 
-PolicyResult LoadPolicy(const std::string& path) {
-  const auto text = ReadSmallFile(path);
-  if (const auto* mistake = std::get_if<ConfigMistake>(&text)) return std::vector{*mistake};
-  return ParsePolicy(std::get<std::string>(text));
-}
+PolicyResult LoadPolicy(const std::string& path) { return LoadFile(path, &ParsePolicy); }
 
 }  // namespace lockstep::server

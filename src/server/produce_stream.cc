@@ -13,7 +13,7 @@ ProduceStream::ProduceStream(Api& api, const grpc::CallbackServerContext& contex
                              v1::ProduceStreamResponse* response)
     : api_(api), slot_(api), response_(response) {
   std::optional<Refused> refused = CheckServing(api);
-  if (!refused) refused = AdmitStream(api, kMethod, context, caller_);
+  if (!refused) refused = AdmitInto(api, kMethod, context, caller_);
   if (!refused) refused = CheckDeadline(context);
   if (refused) {
     Refuse(*refused);

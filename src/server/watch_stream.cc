@@ -18,7 +18,7 @@ WatchStream::WatchStream(Api& api, const grpc::CallbackServerContext& context,
 void WatchStream::Start(const grpc::CallbackServerContext& context,
                         const v1::WatchTxnRequest& request) {
   std::optional<Refused> refused = CheckServing(api_);
-  if (!refused) refused = AdmitStream(api_, kMethod, context, caller_);
+  if (!refused) refused = AdmitInto(api_, kMethod, context, caller_);
   if (refused) return Refuse(refused->error, refused->reason);
   auto id = ParseTxnId(request.txn_id());
   if (!id) return Refuse(id.error());

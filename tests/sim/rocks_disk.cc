@@ -1,7 +1,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <iterator>
 #include <map>
@@ -12,6 +11,7 @@
 #include "faulty_fs.h"
 #include "log/store.h"
 #include "sim_disk.h"
+#include "temp_dir.h"
 
 namespace lockstep::sim {
 namespace {
@@ -23,26 +23,10 @@ const rocksdb::IOStatus kWanted = rocksdb::IOStatus::IOError("as the simulation 
 
 /// In memory where there is such a folder: what a loss of power leaves is FaultyFs's affair, and a
 /// disk's own file system waits at each file that is cut off.
-class TempFolder {
- public:
-  TempFolder() {
-    const stdfs::path memory = "/dev/shm";
-    const bool usable = access(memory.c_str(), W_OK | X_OK) == 0;
-    std::string name = (usable ? memory : stdfs::temp_directory_path()) / "lockstep-sim-XXXXXX";
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no folder can be made: " + name);
-    path_ = name;
-  }
-  ~TempFolder() {
-    std::error_code ignored;
-    stdfs::remove_all(path_, ignored);
-  }
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
-  const stdfs::path& path() const { return path_; }
-
- private:
-  stdfs::path path_;
-};
+stdfs::path Quickest() {
+  const stdfs::path memory = "/dev/shm";
+  return access(memory.c_str(), W_OK | X_OK) == 0 ? memory : stdfs::temp_directory_path();
+}
 
 class RocksDisk final : public SimDisk {
  public:
@@ -102,7 +86,7 @@ class RocksDisk final : public SimDisk {
 
   const SimOptions& options_;
   Random& random_;
-  const TempFolder folder_;
+  const testing_support::TempDir folder_{Quickest()};
   const std::shared_ptr<FaultyFs> fs_;
   log::OpenOptions open_;
   bool calm_ = false;

@@ -19,17 +19,6 @@ namespace lockstep::log {
 
 namespace stdfs = std::filesystem;
 
-TempDir::TempDir() {
-  std::string name = (stdfs::temp_directory_path() / "lockstep_log.XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) std::abort();
-  path_ = name;
-}
-
-TempDir::~TempDir() {
-  std::error_code ignored;
-  stdfs::remove_all(path_, ignored);
-}
-
 coordinator::Callback<Status> Answers::Expect(std::uint64_t id) {
   return [this, id](Status status) {
     const std::lock_guard lock(mutex_);

@@ -13,19 +13,13 @@
 
 #include "coordinator/ports.h"
 #include "log/rocks_decision_log.h"
+#include "temp_dir.h"
 
 namespace lockstep::log {
 
-/// An empty folder that goes with it.
-class TempDir {
+class TempDir : public testing_support::TempDir {
  public:
-  TempDir();
-  ~TempDir();
-  const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path data() const { return path_ / "data"; }
-
- private:
-  std::filesystem::path path_;
+  std::filesystem::path data() const { return path() / "data"; }
 };
 
 /// Wall time as the test sets it.

@@ -115,6 +115,20 @@ class ApiFixture : public ::testing::Test {
     return id;
   }
 
+  /// One record for east, under this key.
+  v1::ExecuteRequest Work(const std::string& key, const std::string& value = "v") const {
+    v1::ExecuteRequest request;
+    request.set_key(key);
+    request.mutable_key_time()->set_seconds(clock_.WallNow().ms / 1000);
+    request.mutable_timeout()->set_seconds(30);
+    auto& produce = *request.add_work()->mutable_produce();
+    produce.set_cluster("east");
+    auto& record = *produce.add_records();
+    record.set_topic("orders");
+    record.set_value(value);
+    return request;
+  }
+
   grpc::Status Commit(const std::string& id, v1::CommitResponse* response,
                       v1::CommitWait wait = v1::COMMIT_WAIT_COMPLETE,
                       std::chrono::milliseconds deadline = std::chrono::seconds(20)) {

@@ -1,4 +1,5 @@
 #include "server/audit_log.h"
+#include "temp_dir.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,13 +19,6 @@ using testing::HasSubstr;
 
 class AuditLogTest : public testing::Test {
  protected:
-  AuditLogTest() {
-    std::string name = testing::TempDir() + "/audit-XXXXXX";
-    folder_ = mkdtemp(name.data());
-    path_ = folder_ / "audit.log";
-  }
-  ~AuditLogTest() override { std::filesystem::remove_all(folder_); }
-
   static std::vector<nlohmann::json> LinesOf(const std::filesystem::path& path) {
     std::vector<nlohmann::json> lines;
     std::ifstream file(path);
@@ -39,8 +33,9 @@ class AuditLogTest : public testing::Test {
     return stored.get_future().get();
   }
 
-  std::filesystem::path folder_;
-  std::filesystem::path path_;
+  const testing_support::TempDir dir_;
+  const std::filesystem::path& folder_ = dir_.path();
+  const std::filesystem::path path_ = folder_ / "audit.log";
 };
 
 TEST_F(AuditLogTest, AppendsAnObjectALine) {

@@ -116,16 +116,6 @@ class CasesTest : public ApiFixture {
     return Call(*coordinator_, &CoordinatorStub::SendOffsets, request, &response);
   }
 
-  v1::ExecuteRequest Work(const std::string& key) {
-    v1::ExecuteRequest request;
-    request.set_key(key);
-    request.mutable_key_time()->set_seconds(clock_.WallNow().ms / 1000);
-    request.mutable_timeout()->set_seconds(30);
-    auto& produce = *request.add_work()->mutable_produce();
-    produce.set_cluster("east");
-    produce.add_records()->set_topic("orders");
-    return request;
-  }
   grpc::Status Execute(const v1::ExecuteRequest& request, v1::ExecuteResponse* response) {
     return Call(*coordinator_, &CoordinatorStub::Execute, request, response);
   }

@@ -30,18 +30,6 @@ class OwnershipTest : public SecurityFixture {
     for (const auto& txn : response.txns()) owners.push_back(txn.owner());
     return owners;
   }
-  v1::ExecuteRequest Work(const std::string& key, const std::string& value = "v") const {
-    v1::ExecuteRequest request;
-    request.set_key(key);
-    request.mutable_key_time()->set_seconds(clock_.WallNow().ms / 1000);
-    request.mutable_timeout()->set_seconds(30);
-    auto& produce = *request.add_work()->mutable_produce();
-    produce.set_cluster("east");
-    auto& record = *produce.add_records();
-    record.set_topic("orders");
-    record.set_value(value);
-    return request;
-  }
 };
 
 TEST_F(OwnershipTest, AnothersIsToldFromAnUnknownOneByNothing) {

@@ -3,7 +3,6 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/security/credentials.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -12,6 +11,7 @@
 
 #include "api_fixture.h"
 #include "certificates.h"
+#include "temp_dir.h"
 
 namespace lockstep::server {
 
@@ -23,8 +23,6 @@ using testing_support::TestCa;
 class SecurityFixture : public ApiFixture {
  protected:
   SecurityFixture() {
-    std::string name = ::testing::TempDir() + "/security-XXXXXX";
-    folder_ = mkdtemp(name.data());
     WriteFile("server.crt", server_.certificate);
     WriteFile("server.key", server_.key);
     WriteFile("ca.crt", ca_.certificate());
@@ -39,7 +37,6 @@ class SecurityFixture : public ApiFixture {
   ~SecurityFixture() override {
     StopServer();
     daemon_.reset();  // Its audit log is in the folder.
-    std::filesystem::remove_all(folder_);
   }
 
   static constexpr const char* kPolicy =
@@ -135,7 +132,8 @@ class SecurityFixture : public ApiFixture {
 
   TestCa ca_;
   KeyPair server_ = ca_.IssueForServer();
-  std::filesystem::path folder_;
+  const testing_support::TempDir dir_;
+  const std::filesystem::path& folder_ = dir_.path();
 };
 
 }  // namespace lockstep::server

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "certificates.h"
+#include "temp_dir.h"
 
 namespace lockstep::server {
 namespace {
@@ -19,15 +20,12 @@ using testing_support::TestCa;
 class TlsIdentityTest : public testing::Test {
  protected:
   TlsIdentityTest() {
-    std::string name = testing::TempDir() + "/tls-XXXXXX";
-    folder_ = mkdtemp(name.data());
     files_ = {.certificate_file = folder_ / "tls.crt",
               .key_file = folder_ / "tls.key",
               .client_ca_file = folder_ / "ca.crt",
               .client_certificates = "required"};
     Write(files_.client_ca_file, ca_.certificate());
   }
-  ~TlsIdentityTest() override { std::filesystem::remove_all(folder_); }
 
   static void Write(const std::string& path, const std::string& text) {
     std::ofstream(path + ".new") << text;
@@ -43,7 +41,8 @@ class TlsIdentityTest : public testing::Test {
   }
 
   TestCa ca_;
-  std::filesystem::path folder_;
+  const testing_support::TempDir dir_;
+  const std::filesystem::path& folder_ = dir_.path();
   TlsFiles files_;
 };
 
